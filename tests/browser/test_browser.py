@@ -18,7 +18,7 @@ def generate(page, until="done", prompt=None, length=None):
 
 def counted_run(page, url):
     """Shows a whole run, and records how many tokens each update showed."""
-    go(page, f"{url}/?{LONG}")
+    go(page, f"{url}/?{LONG.replace('length=400', 'length=120')}")
     page.evaluate(
         """() => {
           window.counts = [];
@@ -86,8 +86,8 @@ COPIED = """() => {
 """The plain text that a visitor gets who selects the story and copies it."""
 
 
-def test_a_finished_run_rests_on_the_last_decision_of_its_last_whole_tree_and_is_copied_as_text(page):
-    generate(page, length=40)
+def test_a_finished_run_rests_on_the_last_decision_of_its_last_whole_tree_and_is_copied_and_stepped(page):
+    generate(page, length=48)
     settle(page.locator("#text .tokens"))
     run = state(page)
     chosen = run["selected"]["round"]
@@ -97,10 +97,7 @@ def test_a_finished_run_rests_on_the_last_decision_of_its_last_whole_tree_and_is
     assert run["selected"]["step"] == len(run["rounds"][chosen]["steps"]) - 1
     whole = run["setup"]["prompt"] + "".join(round["text"] for round in run["rounds"])
     assert page.evaluate(COPIED) == whole
-
-
-def test_stepping_and_a_press_on_a_token_move_every_panel(page):
-    generate(page, length=48)
+    # stepping, and a press on a token, move every panel
     token = page.locator("#text .tokens .token:not(.rejected)").nth(5)
     where = token.evaluate("token => [Number(token.dataset.round), Number(token.dataset.step)]")
     token.click()
@@ -187,7 +184,9 @@ def test_hostile_text_is_shown_as_text(page):
     assert page.evaluate("window.hacked") is None
 
 
-def test_a_mistake_stands_beside_its_field(page):
+def test_a_mistake_stands_beside_its_field_which_takes_what_the_server_takes(page):
+    """A slider has a narrower range than the setting. A typed value beyond the slider's end is valid, and a
+    run uses it."""
     page.locator(".open-settings input").check(force=True)
     field = page.locator("#top-k")
     expect(field.locator(".wrong")).to_be_hidden()
@@ -205,11 +204,6 @@ def test_a_mistake_stands_beside_its_field(page):
     expect(page.locator("#top-p input").first).to_be_focused()
     enter(page.locator("#top-p input").first, "1")
     expect(page.locator("#top-p .wrong")).to_be_hidden()
-
-
-def test_a_field_takes_what_the_server_takes(page):
-    """A slider has a narrower range than the setting. A typed value beyond the slider's end is valid, and a
-    run uses it."""
     page.locator(".open-settings input").check(force=True)
     enter(page.locator("#temperature input").first, "2.5")
     expect(page.locator("#temperature .wrong")).to_be_hidden()
@@ -233,3 +227,35 @@ def test_on_a_touch_screen_generate_keeps_its_colour_after_a_tap(someone, url):
     button.hover()
     phone.wait_for_timeout(300)  # colours change slowly
     assert button.evaluate(colour) == before
+
+
+def all_statistics(page, url, topology):
+    """Decode on this topology, and open all statistics of the run."""
+    go(page, f"{url}/?baseline=0&topology={topology}&length=24&seed=1")
+    generate(page)
+    page.locator("#statistics .all > summary").click()
+    return page.locator("#statistics")
+
+
+def test_the_choice_of_auto_is_explained(blank, url):
+    choice = all_statistics(blank, url, "auto").locator(".choice")
+    drafted = blank.evaluate("window.specdec.store.state.rounds.map(({ nodes }) => nodes.length)")
+    mean = sum(drafted) / len(drafted)
+    # on a busy machine drafting may not pay
+    found = (
+        f", {mean:.1f} drafted tokens per call on average" if mean else " found that drafting does not pay"
+    )
+    expect(choice.locator("summary")).to_contain_text(f"topology: auto{found}")
+    expect(choice.locator("summary")).to_contain_text("why this tree?")
+    choice.locator("summary").click()
+    rows = choice.locator("tbody tr").all_inner_texts()
+    rates = [float(row.split("\t")[-1]) for row in rows]
+    assert [rate for row, rate in zip(rows, rates, strict=True) if "★" in row] == [max(rates)]
+    assert choice.locator("svg").count() == 3
+    assert choice.locator("circle.chosen").count() == 3
+
+
+def test_the_acceptance_has_the_names_of_the_record(blank, url):
+    names = all_statistics(blank, url, "sequence&k=2").locator(".models")
+    expect(names).to_contain_text("mean_length")
+    expect(names).to_contain_text("num_drafted")

@@ -8,10 +8,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
+import app
 import specdec
 from components.page import serving
-from tests.conftest import SLOW
+from specdec import smollm2
+from tests.conftest import SLOW, ready
 
 ROOT = Path(specdec.__file__).parent.parent
 PANELS = {
@@ -64,8 +67,8 @@ def alone(pair, monkeypatch):
         return apps[-1].get_blocks().local_url
 
     yield serve
-    for app in apps:
-        app.get_blocks().close(verbose=False)
+    for each in apps:
+        each.get_blocks().close(verbose=False)
 
 
 @pytest.mark.parametrize("command", PANELS)
@@ -84,6 +87,20 @@ def test_a_panel_works_alone(alone, someone, command):
     page.locator(button).first.click()
     page.locator(shown).first.wait_for(timeout=2 * SLOW)
     assert errors == []
+
+
+def test_without_its_weights_and_the_hub_the_page_says_how_to_get_the_pair_that_chats(
+    alone, someone, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(smollm2, "installed", lambda: None)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert app._name(app.options.parse([], {})) == "stories"
+    page = someone(alone("decode"))
+    ready(page)
+    expect(page.locator("#replay .look")).to_contain_text(smollm2.INSTALL)
+    expect(page.locator("#prompts .stories")).to_be_visible()
+    assert page.evaluate("window.specdec.store.state.recorded.name") == "story"
 
 
 def test_every_folder_of_a_panel_can_run_alone():

@@ -48,6 +48,8 @@ def written(page):
 
 def test_a_story_is_played_to_its_end_by_keyboard_and_is_the_target_s_own(story, alone):
     page = story()  # the field has the focus
+    line = page.locator("#be_draft .pair-line")
+    expect(line).to_have_text("Story models 15M checks, 0.7M guesses · this server, now")
     propose(page, "".join(alone[:2]).strip())
     expect(page.locator("#be_draft .verdict")).to_contain_text(": 3 tokens from one call")
     propose(page, " zebras sing")
@@ -87,11 +89,6 @@ def test_the_field_takes_the_focus_unless_a_touch_keyboard_or_the_tabs_need_it(s
     expect(phone.locator("#be_draft .typed")).not_to_be_focused()
 
 
-def test_the_models_are_named(story):
-    line = story().locator("#be_draft .pair-line")
-    expect(line).to_have_text("Story models 15M checks, 0.7M guesses · this server, now")
-
-
 def test_a_turn_lasts_only_while_the_game_is_in_sight(story):
     page = story()
     to(page, "Paper")
@@ -103,7 +100,7 @@ def test_a_turn_lasts_only_while_the_game_is_in_sight(story):
     assert 0 <= float(number) < {"s": 3, "ms": 1000}[unit]
 
 
-def test_a_second_enter_at_once_writes_nothing_and_a_new_story_waits_for_no_old_answer(story):
+def test_while_the_target_works_no_second_guess_is_taken_and_a_new_story_waits_for_no_old_answer(story):
     page = story()
     propose(page, "a")
     page.evaluate(  # a press within the same moment as the answer
@@ -116,15 +113,23 @@ def test_a_second_enter_at_once_writes_nothing_and_a_new_story_waits_for_no_old_
     propose(page, "the")
     page.wait_for_timeout(500)
     expect(page.locator("#be_draft .round")).to_have_count(2)
-    page.route("**/ask/be_draft/*", lambda route: None)  # this question is never answered
+    held = []
+    page.route("**/ask/be_draft/*", lambda route: held.append(route))  # this question is never answered
     page.keyboard.type("dog")
     page.keyboard.press("Enter")
     expect(page.locator("#be_draft .writing")).to_have_attribute("aria-busy", "true")
+    expect(page.locator("#be_draft .verdict")).to_have_text("The large model is working …")
+    expect(page.locator("#be_draft .propose")).to_be_disabled()
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(200)
+    assert len(held) == 1
     page.unroute("**/ask/be_draft/*")
     page.locator("#be_draft .temperature").select_option("0")
     expect(page.locator("#be_draft .round")).to_have_count(0)
-    page.locator("#be_draft .typed").focus()
-    propose(page, "something")
+    page.locator("#be_draft .typed").fill("something")
+    page.get_by_role("button", name="Propose").click()
+    expect(page.locator("#be_draft .round")).to_have_count(1)
+    expect(page.locator("#be_draft .propose")).to_be_enabled()
 
 
 def test_a_link_opens_its_story_which_is_ended_early_and_is_one_slide(story):
@@ -168,19 +173,3 @@ def test_on_a_phone_text_and_field_are_in_one_screen_and_axe_finds_nothing(story
         # the field stays above the phone's keyboard after scrolling
         assert place["y"] + place["height"] <= 600
     assert serious_findings(page, "#be_draft") == []
-
-
-def test_while_the_target_works_the_game_says_so_and_takes_no_second_guess(story):
-    page = story()
-    held = []
-    page.route("**/ask/**", lambda route: held.append(route))
-    page.locator("#be_draft .typed").fill("a bone")
-    page.get_by_role("button", name="Propose").click()
-    expect(page.locator("#be_draft .verdict")).to_have_text("The large model is working …")
-    expect(page.locator("#be_draft .propose")).to_be_disabled()
-    page.keyboard.press("Enter")
-    page.wait_for_timeout(200)
-    assert len(held) == 1
-    held[0].continue_()
-    expect(page.locator("#be_draft .round")).to_have_count(1)
-    expect(page.locator("#be_draft .propose")).to_be_enabled()

@@ -24,9 +24,9 @@ def with_room(page):
 
 
 @pytest.fixture
-def lecturer(someone, url):
+def lecturer(blank, url):
     """A lecturer with an open room, whose code is visible."""
-    page = with_room(someone(f"{url}/"))
+    page = with_room(go(blank, f"{url}/"))
     yield page
     if page.locator("dialog[open]").count():
         page.keyboard.press("Escape")
@@ -167,9 +167,18 @@ def test_a_lecturers_reload_keeps_the_room_and_closing_it_ends_it_for_all(lectur
     expect(lecturer.locator("#lesson .answer")).to_be_visible()
 
 
-def test_a_question_is_asked_again(lecturer, student):
+def test_the_second_tab_shows_the_answer_of_the_first_and_a_question_is_asked_again(lecturer, student, url):
+    twin = student.context.new_page()
+    twin.goto(f"{url}/class")
+    led_to(twin, 2)
     predict(student)
+    twin.locator(".number input").fill(str(RIGHT))
+    twin.get_by_role("button", name="Send").click()
+    expect(twin.locator(".message")).to_have_text("You have answered this question already.")
+    expect(twin.locator(".outcome")).to_contain_text(f"Sent: {GUESS}%")
     lecturer.get_by_role("button", name="Show the answers").click()
+    expect(twin.locator(".outcome")).to_contain_text(f"you said {GUESS}%")
+    expect(twin.locator(".message")).to_be_hidden()
     expect(student.locator(".numbers .answer")).to_be_visible()
     lecturer.get_by_role("button", name="Ask again").click()
     expect(lecturer.locator(".class .answered")).to_have_text("0 of 1 have answered")
@@ -180,9 +189,8 @@ def test_a_question_is_asked_again(lecturer, student):
     lecturer.get_by_role("button", name="Show the answers").click()
     for page in (lecturer, student):
         expect(page.locator(".drawn .sum")).to_contain_text("1 of 1 answer right")
-
-
-def test_a_student_who_was_sent_away_and_joins_again_sees_the_step(lecturer, student):
+    # who was sent away and joins again sees the step
+    lecturer.get_by_role("button", name="Ask again").click()
     lecturer.locator(".lesson .close").click()
     lecturer.get_by_role("button", name="Clear the room").click()
     expect(student.locator(".message")).to_contain_text("You are not in this room any more")
@@ -195,29 +203,22 @@ def test_a_student_who_was_sent_away_and_joins_again_sees_the_step(lecturer, stu
     expect(student.locator(".number input")).to_be_visible()
 
 
-def test_the_second_tab_of_a_student_shows_the_answer_of_the_first(lecturer, student, url):
-    twin = student.context.new_page()
-    twin.goto(f"{url}/class")
-    led_to(twin, 2)
-    predict(student)
-    twin.locator(".number input").fill(str(RIGHT))
-    twin.get_by_role("button", name="Send").click()
-    expect(twin.locator(".message")).to_have_text("You have answered this question already.")
-    expect(twin.locator(".outcome")).to_contain_text(f"Sent: {GUESS}%")
-    lecturer.get_by_role("button", name="Show the answers").click()
-    expect(twin.locator(".outcome")).to_contain_text(f"you said {GUESS}%")
-    expect(twin.locator(".message")).to_be_hidden()
-
-
-def test_a_window_that_was_open_before_the_room_follows_it(someone, url):
+def test_two_windows_of_a_lecturer_are_at_one_step_also_one_that_was_open_before_the_room(
+    someone, phone, url
+):
     projector = someone(f"{url}/?projector=1")
     ready(projector)
-    page = projector.context.new_page()
-    page.goto(f"{url}/?tab=lessons")
-    closed(with_room(page))
-    onward(page)
-    expect(projector.locator("#lesson .place")).to_have_text("Lesson 3, step 2 of 5")
-    expect(projector.locator(".class .reveal")).to_be_visible()
+    lecturer = projector.context.new_page()
+    lecturer.goto(f"{url}/?tab=lessons")
+    student = phone(code_of(with_room(lecturer)))
+    closed(lecturer)
+    for leads, follows in ((lecturer, projector), (projector, lecturer)):
+        onward(leads)
+        expect(leads.locator(".class .reveal")).to_be_visible()
+        expect(follows.locator("#lesson .words")).to_have_text(leads.locator("#lesson .words").inner_text())
+        leads.locator(".class .reveal").click()
+        expect(follows.locator(".class .sum")).to_be_visible()
+    led_to(student, 3)
 
 
 def test_a_lost_connection_and_a_closed_room_are_said_within_the_lesson(lecturer, student, url):
@@ -235,19 +236,6 @@ def test_a_lost_connection_and_a_closed_room_are_said_within_the_lesson(lecturer
     headers = {"x-class-token": who["token"]}
     assert lecturer.request.post(f"{url}/class/close", data={"room": who["room"]}, headers=headers).ok
     expect(lecturer.locator("#lesson .trouble")).to_contain_text("closed")
-
-
-def test_two_windows_of_a_lecturer_are_at_one_step(lecturer, phone, url):
-    student = phone(code_of(lecturer))
-    closed(lecturer)
-    projector = go(lecturer.context.new_page(), f"{url}/?projector=1")
-    for leads, follows in ((lecturer, projector), (projector, lecturer)):
-        onward(leads)
-        expect(leads.locator(".class .reveal")).to_be_visible()
-        expect(follows.locator("#lesson .words")).to_have_text(leads.locator("#lesson .words").inner_text())
-        leads.locator(".class .reveal").click()
-        expect(follows.locator(".class .sum")).to_be_visible()
-    led_to(student, 3)
 
 
 def test_steps_that_follow_each_other_faster_than_the_server_answers_lead_on(lecturer, phone):

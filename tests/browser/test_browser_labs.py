@@ -1,9 +1,13 @@
-"""The laboratories of races and trees in the browser."""
+"""The laboratories of races, trees, experiments and codecs, and the place "Will it pay?", in the browser."""
+
+import re
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import generate, pick, shows, to
+from components.experiments import views
+from tests import conftest
+from tests.conftest import generate, ready, shows, to
 
 OWN = "<img src=x onerror=window.hacked=1>"
 
@@ -46,32 +50,7 @@ def test_the_address_opens_a_tab_and_follows_it(blank, url):
     page.wait_for_selector("#generate", state="visible")
 
 
-def test_a_laboratory_keeps_its_state_behind_another_tab(race_lab):
-    race_lab.get_by_role("button", name="Add a token").click()
-    race_lab.wait_for_function("document.querySelectorAll('#race_lab .lane').length === 6")
-    to(race_lab, "Watch")
-    race_lab.wait_for_selector("#race_lab", state="hidden")
-    to(race_lab, "Understand")  # the place opens at the view that it showed last
-    race_lab.wait_for_selector("#race_lab .lane")
-    expect(race_lab.locator("#race_lab .lane")).to_have_count(6)
-
-
-def test_sliders_keep_each_sum_at_one_and_the_others_proportions(race_lab):
-    slider = race_lab.get_by_role("slider", name="target P of mat")
-    slider.fill("0.7")
-    # the token floor: .15 of the .65 outside mat; now .3 are outside
-    shows(race_lab, "#race_lab .probability.p output", "0.069")
-    assert probabilities(race_lab, "p") == pytest.approx([0.069, 0.7, 0.092, 0.092, 0.046], abs=0.0011)
-    assert probabilities(race_lab, "q") == [0.182, 0.408, 0.124, 0.164, 0.122]
-    expect(race_lab.locator("#race_lab select")).to_have_value("own")
-    # names of tokens are shown as text, not as HTML
-    race_lab.locator("#race_lab .token-name").first.fill(OWN)
-    shows(race_lab, "#race_lab .lane .name", "<img")
-    assert race_lab.locator("#race_lab img").count() == 0
-    assert race_lab.evaluate("window.hacked") is None
-
-
-def test_a_new_name_keeps_the_measured_races(race_lab):
+def test_sliders_keep_sums_and_measured_races_and_the_laboratory_its_state_behind_another_tab(race_lab):
     shows(race_lab, "#race_lab .outcome", "of 10,000 first drafts")
     asked = []
 
@@ -79,15 +58,30 @@ def test_a_new_name_keeps_the_measured_races(race_lab):
         asked.extend([request.url] if "/ask/" in request.url else [])
 
     race_lab.on("request", note)
-    race_lab.locator("#race_lab .token-name").first.fill("renamed")
-    shows(race_lab, "#race_lab .lane .name", "renamed")
+    # names of tokens are shown as text, not as HTML, and a new one keeps the measured races
+    race_lab.locator("#race_lab .token-name").first.fill(OWN)
+    shows(race_lab, "#race_lab .lane .name", "<img")
     expect(race_lab.locator("#race_lab select")).to_have_value("own")
+    assert race_lab.locator("#race_lab img").count() == 0
+    assert race_lab.evaluate("window.hacked") is None
     race_lab.wait_for_timeout(300)
     race_lab.remove_listener("request", note)
     assert asked == []
+    race_lab.get_by_role("slider", name="target P of mat").fill("0.7")
+    # the token floor: .15 of the .65 outside mat; now .3 are outside
+    shows(race_lab, "#race_lab .probability.p output", "0.069")
+    assert probabilities(race_lab, "p") == pytest.approx([0.069, 0.7, 0.092, 0.092, 0.046], abs=0.0011)
+    assert probabilities(race_lab, "q") == [0.182, 0.408, 0.124, 0.164, 0.122]
+    race_lab.get_by_role("button", name="Add a token").click()
+    expect(race_lab.locator("#race_lab .lane")).to_have_count(6)
+    to(race_lab, "Watch")
+    race_lab.wait_for_selector("#race_lab", state="hidden")
+    to(race_lab, "Understand")  # the place opens at the view that it showed last
+    race_lab.wait_for_selector("#race_lab .lane")
+    expect(race_lab.locator("#race_lab .lane")).to_have_count(6)
 
 
-def test_a_ring_moves_by_key_and_by_mouse_and_decides_the_race(race_lab):
+def test_a_ring_moves_by_key_and_by_mouse_and_its_token_may_go_meanwhile(race_lab):
     shows(race_lab, "#race_lab .verdict", "“⁨mat⁩” arrives first in both races: same winner, accepted")
     race_lab.get_by_role("slider", name="e of mat").focus()
     race_lab.keyboard.press("End")
@@ -103,10 +97,7 @@ def test_a_ring_moves_by_key_and_by_mouse_and_decides_the_race(race_lab):
         "before => document.querySelector('#race_lab [aria-label=\"e of table\"]').ariaValueNow > before",
         arg=before,
     )
-
-
-def test_a_token_may_go_while_its_ring_is_dragged(race_lab):
-    """Press a button of the last token. Afterwards no element may have the number of that token."""
+    # the last token goes while its ring is dragged: afterwards no element may have its number
     ring = race_lab.get_by_role("slider", name="e of sofa").locator(".ring").bounding_box()
     x, y = ring["x"] + ring["width"] / 2, ring["y"] + ring["height"] / 2
     race_lab.mouse.move(x, y)
@@ -136,28 +127,7 @@ def test_the_laboratory_opens_with_ten_thousand_races_and_others_end_beside_the_
     shows(race_lab, "#race_lab .gsd-measured", "not measured yet")
 
 
-def test_a_moment_of_a_run_becomes_a_race_with_the_same_winners(page, url):
-    generate(page)
-    step = page.evaluate(
-        "(() => { const { rounds, selected } = window.specdec.store.state;"
-        " const before = rounds[selected.round].steps.slice(0, selected.step + 1);"
-        " return before.findLast(({ winner_q: winner }) => winner !== null); })()"
-    )
-    to(page, "Understand", "Race lab")
-    page.wait_for_selector("#race_lab .lane")
-    page.get_by_role("button", name="From the run in Watch").click()
-    verdict = "same winner" if step["winner_q"] == step["winner_p"] else "different winners"
-    shows(page, "#race_lab .preset-note", f"position {step['position']}")
-    shows(page, "#race_lab .verdict", verdict)
-    for side in ("p", "q"):
-        assert sum(probabilities(page, side)) == pytest.approx(1, abs=0.005)
-    to(page, "Tree lab")
-    page.wait_for_selector("#tree_lab .node")
-    page.locator("#tree_lab .from-run").click()
-    shows(page, "#tree_lab .preset-note", "rounds of the run in Watch")
-
-
-def test_the_tree_grows_to_384_nodes_and_no_further_and_shows_paths(tree_lab):
+def test_the_tree_grows_to_384_nodes_and_no_further_and_shows_paths_and_decisions(tree_lab):
     number = tree_lab.locator("#tree_lab .grow input[type=number]")
     number.fill("999")
     number.press("Enter")
@@ -172,25 +142,16 @@ def test_the_tree_grows_to_384_nodes_and_no_further_and_shows_paths(tree_lab):
     tree_lab.get_by_role("button", name="Play").click()
     tree_lab.wait_for_function("document.querySelectorAll('#tree_lab .node').length > 5")
     tree_lab.get_by_role("button", name="Pause").click()
-
-
-def test_k_is_typed_while_the_tree_plays(tree_lab):
     tree_lab.get_by_role("button", name="Play").click()
-    tree_lab.wait_for_function("document.querySelectorAll('#tree_lab .node').length > 14")
-    number = tree_lab.locator("#tree_lab .grow input[type=number]")
     number.click()
-    number.fill("5")
+    number.fill("5")  # typed while the tree plays
     number.press("Enter")
     shows(tree_lab, "#tree_lab [role=status].verdict", "k = 5:")
     tree_lab.wait_for_timeout(600)  # two steps of the animation
     expect(number).to_have_value("5")
     expect(tree_lab.get_by_role("button", name="Play")).to_be_visible()
-
-
-def test_gsd_s_decisions_are_those_of_the_paper_s_figure(tree_lab):
-    """A sequence of 4 under GSD: each node accepts or rejects, and each way ends in a sample."""
+    # GSD's decisions are those of the paper's figure: each node accepts or rejects, each way ends in a sample
     choose(tree_lab, "tree_lab", "Always the first")
-    number = tree_lab.locator("#tree_lab .grow input[type=number]")
     number.fill("4")
     number.press("Enter")
     shows(tree_lab, "#tree_lab [role=status].verdict", "k = 4: the best tree yields 5 tokens")
@@ -228,21 +189,205 @@ def shortest_wins(bars):
     return len(widths) > 1 and winner == min(widths)
 
 
-def test_a_race_is_drawn_alike_everywhere_and_its_shortest_bar_wins(race_lab):
+def test_a_run_s_race_is_drawn_as_in_the_laboratory_and_opens_there_with_the_same_winners(open_tab):
+    """The shortest bar has the winner's mark everywhere. On a busy machine `auto` may draft nothing."""
+    race_lab = open_tab("race", "&length=32&baseline=0&topology=sequence&k=4")
     of_lab = """[...document.querySelectorAll("#race_lab .lane")].map((lane) =>
       [lane.querySelector(".bar-p").getAttribute("width"), lane.querySelector(".time-p.wins") !== null])"""
     fills = """bars => bars.map((bar) => getComputedStyle(document.querySelector(bar)).fill)"""
     assert shortest_wins(race_lab.evaluate(of_lab))
     colours = race_lab.evaluate(fills, ["#race_lab .hatch-fill", "#race_lab .bar-p"])
     to(race_lab, "Watch")
-    pick(race_lab.locator("#topology select"), "sequence")  # on a busy machine `auto` may draft nothing
     generate(race_lab)
     of_decode = """[...document.querySelectorAll("#race .row")].map((row) => {
       const bar = row.querySelector(".bar.target");
       return [bar.getAttribute("width"), row.querySelector(".runner.target.won") !== null];
     })"""
     assert race_lab.evaluate(fills, ["#race .hatch-fill", "#race .bar.target"]) == colours
-    for _ in range(4):
+    for _ in range(3):
         assert shortest_wins(race_lab.evaluate(of_decode))
         race_lab.get_by_role("button", name="previous round").click()
         race_lab.wait_for_timeout(600)
+    step = race_lab.evaluate(
+        "(() => { const { rounds, selected } = window.specdec.store.state;"
+        " const before = rounds[selected.round].steps.slice(0, selected.step + 1);"
+        " return before.findLast(({ winner_q: winner }) => winner !== null); })()"
+    )
+    to(race_lab, "Understand", "Race lab")
+    race_lab.wait_for_selector("#race_lab .lane")
+    race_lab.get_by_role("button", name="From the run in Watch").click()
+    verdict = "same winner" if step["winner_q"] == step["winner_p"] else "different winners"
+    shows(race_lab, "#race_lab .preset-note", f"position {step['position']}")
+    shows(race_lab, "#race_lab .verdict", verdict)
+    for side in ("p", "q"):
+        assert sum(probabilities(race_lab, side)) == pytest.approx(1, abs=0.005)
+    to(race_lab, "Tree lab")
+    race_lab.wait_for_selector("#tree_lab .node")
+    race_lab.locator("#tree_lab .from-run").click()
+    shows(race_lab, "#tree_lab .preset-note", "rounds of the run in Watch")
+
+
+def drawn(page, selector):
+    """Scroll to a figure and wait until its curves are drawn."""
+    page.locator(selector).first.scroll_into_view_if_needed()
+    page.wait_for_function("figure => document.querySelector(figure).querySelector('svg')", arg=selector)
+
+
+def range_of(page, figure):
+    return page.evaluate("f => document.querySelector(f)._fullLayout.yaxis.range", figure)
+
+
+def test_results_are_drawn_for_both_methods_and_keep_zoom_and_hidden_curves(open_tab):
+    lab, view, figure = open_tab("experiments"), views.shipped(), "#experiments_lab .plot .figure"
+    shows(lab, "#experiments_lab .about", view["about"].partition(":")[0])
+    shown = [each for each in view["figures"] if each.get("method") in (None, "gsd")]
+    expect(lab.locator("#experiments_lab .plot")).to_have_count(len(shown))
+    expect(lab.locator("#experiments_lab .findings tbody tr")).to_have_count(len(view["findings"]))
+    drawn(lab, figure)
+    shows(lab, "#experiments_lab .plot .sentence", "GSD, tokens")
+    lab.locator("#experiments_lab .plot summary").first.click()
+    rows = lab.locator("#experiments_lab .plot table").first.locator("tbody tr")
+    expect(rows).to_have_count(len(shown[0]["table"]["rows"]))
+    whole = range_of(lab, figure)
+    lab.evaluate(
+        "f => window.Plotly.relayout(document.querySelector(f), {'yaxis.range[0]': 1, 'yaxis.range[1]': 2})",
+        figure,
+    )
+    curve = lab.locator("#experiments_lab .curve", has_text="batch").first
+    for hidden in (2, 0):  # each press draws the zoomed figure again
+        curve.click()
+        lab.wait_for_function(
+            "([f, n]) => document.querySelector(f).data.filter((it) => it.visible === false).length === n",
+            arg=[figure, hidden],
+        )
+    assert range_of(lab, figure) == [1, 2]
+    lab.evaluate("f => document.querySelector(f).emit('plotly_doubleclick')", figure)
+    lab.wait_for_function("f => document.querySelector(f)._fullLayout.yaxis.range[1] !== 2", arg=figure)
+    assert range_of(lab, figure) == pytest.approx(whole)
+    curve.click()
+    expect(curve).to_have_attribute("aria-pressed", "false")
+    lab.get_by_role("radio", name="ERSD").check()
+    shows(lab, "#experiments_lab .plot .sentence", "ERSD, tokens")
+    expect(curve).to_have_attribute("aria-pressed", "true")
+    lab.get_by_role("radio", name="GSD").check()
+    expect(curve).to_have_attribute("aria-pressed", "false")
+    curve.click()
+    expect(curve).to_have_attribute("aria-pressed", "true")
+
+
+def test_bob_gets_the_sentence_and_own_distributions_and_words_are_coded_too(open_tab):
+    codecs = open_tab("codecs")
+    tokens = codecs.locator("#codec_lab .received .sent")
+    expect(tokens).to_have_count(32)
+    expect(codecs.locator("#codec_lab .received .other")).to_have_count(0)
+    tokens.nth(2).click()
+    shows(codecs, "#codec_lab .message-of-one", "Token 3.")
+    shows(codecs, "#codec_lab .distributions-plot .sentence", "D_KL")
+    expect(codecs.locator("#codec_lab .editor tbody tr")).to_have_count(13)
+    codecs.get_by_role("button", name="New shared randomness").click()
+    shows(codecs, "#codec_lab .note.seed", "differ from the recorded text")
+    codecs.locator("#codec_lab .codec").select_option("poisson_functional")
+    shows(codecs, "#codec_lab .message-of-one", "winner of the race under P")
+    word = codecs.locator("#codec_lab .word")
+    for typed, place, said in (
+        ("abc", ".about-word", "3 letters became"),
+        ("xyz", ".word-message", "the word has 'x'"),
+    ):
+        word.fill(typed)
+        word.press("Tab")
+        shows(codecs, f"#codec_lab {place}", said)
+
+
+def test_a_distribution_is_edited_and_a_mistake_in_it_is_named(open_tab):
+    codecs = open_tab("codecs")
+    q = codecs.get_by_label("Q of b")
+    q.fill("-1")
+    q.press("Tab")
+    shows(codecs, "#codec_lab .message", "q, entry 2 = -1: should be greater than or equal to 0")
+    q.fill("0.99")
+    q.press("Tab")
+    shows(codecs, "#codec_lab .distributions-plot .sentence", "D_KL[P‖Q] = 0.")
+    expect(codecs.locator("#codec_lab > section > .message").first).to_be_hidden()
+
+
+@pytest.fixture
+def opened(blank, url):
+    def open_panel(query="&payoff.preset=gpu"):
+        blank.goto(f"{url}/?tab=payoff{query}")
+        ready(blank)
+        expect(blank.locator("#payoff .sentences li")).to_have_count(3)
+        return blank
+
+    return open_panel
+
+
+def speed_up(page):
+    return float(page.locator("#payoff .speed-up").text_content().rstrip("×"))
+
+
+def test_an_example_fills_the_fields_and_own_values_change_the_verdict_and_the_address(opened):
+    page = opened()
+    page.locator("#payoff select.preset").select_option("gpu")
+    expect(page.locator("#payoff .source")).to_contain_text("Computed, not measured")
+    expect(page.locator("#payoff [name=texts]")).to_have_value("64")
+    expect(page.locator("#payoff tbody tr")).to_have_count(33)
+    best = page.locator("#payoff tbody tr", has_text="★").text_content()
+    assert f"{speed_up(page):.2f}" in best
+    assert page.locator("#payoff .drafted").text_content() in best
+    page.wait_for_selector("#payoff .plot .main-svg", state="attached")
+    before = speed_up(page)
+    page.locator("#payoff [name=acceptance]").fill("0.95")
+    expect(page.locator("#payoff .source")).to_contain_text("Changed from")
+    assert speed_up(page) > before
+    page.locator("#payoff [name=rows]").nth(3).fill("7")
+    page.locator("#payoff [name=shape]").select_option("sequence")
+    page.wait_for_url("**payoff.shape=sequence**")
+    expect(page.locator("#payoff .drawn")).to_have_attribute("aria-busy", "false")
+    words = page.locator("#payoff .sentences li").all_text_contents()
+    again = opened(page.url.partition("tab=payoff")[2])
+    expect(again.locator("#payoff [name=rows]").nth(3)).to_have_value("7")
+    expect(again.locator("#payoff .sentences li")).to_have_text(words)
+
+
+def test_wrong_values_are_named_and_the_verdict_stays(opened):
+    page = opened("&payoff.preset=gpu&payoff.texts=9999")
+    expect(page.locator("#setup .told")).to_contain_text("give a whole number from 1 to 256")
+    before, error = speed_up(page), page.locator("#payoff .error-box")
+    page.locator("#payoff [name=texts]").fill("0")
+    expect(error).to_contain_text("texts = 0: should be greater than or equal to 1")
+    assert speed_up(page) == before
+    page.locator("#payoff [name=texts]").fill("64")
+    expect(error).to_be_hidden()
+    page.locator("#payoff [name=rows]").first.fill("0.5")
+    expect(error).to_contain_text("rows, entry 1 = 0.5")
+    page.locator("#payoff select.preset").select_option("paper")
+    expect(error).to_be_hidden()
+    expect(page.locator("#payoff [name=rows]").first).to_have_value("1")
+
+
+def test_this_servers_pair_is_measured_when_it_is_chosen(opened):
+    page = opened()
+    expect(page.locator("#payoff .here")).to_contain_text("with these two models: not measured yet.")
+    page.get_by_role("button", name="Measure", exact=True).click()
+    expect(page.locator("#payoff .left")).to_have_text(re.compile(r"about \d+ s left|Measuring"))
+    page.locator("#payoff .cancel").click()
+    expect(page.locator("#payoff .drawn")).to_be_hidden()
+    page.locator("#payoff select.preset").select_option("here")
+    expect(page.locator("#payoff .source")).to_contain_text(
+        "stories/target with stories/draft", timeout=120_000
+    )
+    expect(page.locator("#payoff .here")).to_contain_text(f"{speed_up(page):.2f} times plain decoding")
+
+
+def test_the_speed_of_the_run_just_made_is_said_and_a_link_changes_an_example(page, url):
+    """A link of the page opens the place without a reload, so the run stays."""
+    conftest.choose(page.locator("#baseline input"))
+    generate(page)
+    link = "Object.assign(document.createElement('a'), {href: '?tab=payoff&payoff.acceptance=0.5'})"
+    page.evaluate(f"document.body.appendChild({link}).click()")
+    expect(page.locator("#payoff .here")).to_contain_text(re.compile(r"\d\.\d.* in your last run"))
+    expect(page.locator("#payoff [name=acceptance]")).to_have_value("0.5")
+    expect(page.locator("#payoff .source")).to_contain_text("Changed from: Measured on")
+    page.locator("#payoff select.preset").select_option("here")
+    both = re.compile(r"Your last run was .*\d\.\d.*; the gain depends on text and temperature\.")
+    expect(page.locator("#payoff .names")).to_have_text(both, timeout=120_000)

@@ -103,26 +103,53 @@ def look(page, opened):
     return now
 
 
-@pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
-def test_the_page_neither_contradicts_nor_answers_an_open_question(lesson, visit):
-    page = visit(f"?lesson={lesson['id']}")
-    look(page, lesson["open"])
-    for step, question in enumerate(lesson["questions"], start=1):
+def test_the_page_neither_contradicts_nor_answers_an_open_question_and_nothing_overlaps(visit):
+    """All lessons one after the other, as a student goes through them."""
+    page = visit("?lesson=faster")
+    for lesson in LESSONS.values():
+        look(page, lesson["open"])
+        fits(page, SMALL, lesson["id"])
+        for step, question in enumerate(lesson["questions"], start=1):
+            page.locator(".lesson .next").click()
+            expect(page.locator(".lesson .words")).to_have_text(question["ask"])
+            place, end = (lesson["id"], step), time.monotonic() + SLOW / 1000
+            # numbers of a formula, or how much longer a call takes: the page does not show them
+            stated = set(numbers([re.sub(r"R\(\d\)|\bk\b = |[\d.]+ times as long", "", question["ask"])]))
+            stated -= set(APART.get(place, ()))
+            while missing(stated, texts := look(page, question["before"])):  # a slow server answers later
+                assert time.monotonic() < end, f"{place}: not on the page: {missing(stated, texts)}"
+            check_names(page, place, question["ask"])
+            given_away(place, lesson, question, texts)
+            assert hidden_tokens(page) == [], place
+            assert "data-predict" in page.evaluate("document.body.getAttributeNames()")
+            for selector in TELLING.get(place, ()):
+                assert page.locator(selector).count() == 1, selector
+                assert page.locator(selector).is_hidden(), selector
+            fits(page, SMALL, place)
         page.locator(".lesson .next").click()
-        expect(page.locator(".lesson .words")).to_have_text(question["ask"])
-        place, end = (lesson["id"], step), time.monotonic() + SLOW / 1000
-        # numbers that belong to a formula, or say how much longer a call takes; the page does not show them
-        stated = set(numbers([re.sub(r"R\(\d\)|\bk\b = |[\d.]+ times as long", "", question["ask"])]))
-        stated -= set(APART.get(place, ()))
-        while missing(stated, texts := look(page, question["before"])):  # a slow server answers later
-            assert time.monotonic() < end, f"{place}: not on the page: {missing(stated, texts)}"
-        check_names(page, place, question["ask"])
-        given_away(place, lesson, question, texts)
-        assert hidden_tokens(page) == [], place
-        assert "data-predict" in page.evaluate("document.body.getAttributeNames()")
-        for selector in TELLING.get((lesson["id"], step), ()):
-            assert page.locator(selector).count() == 1, selector
-            assert page.locator(selector).is_hidden(), selector
+        fits(page, SMALL, f"the end of {lesson['id']}")
+        page.locator(".lesson .next").click()
+    page.wait_for_selector("#lessons .lessons .card")
+
+
+def fits(page, size, place):
+    """Nothing is cut off, nothing is wider than the page, and beside a lesson nothing overlaps."""
+    end = time.monotonic() + 5
+    while page.evaluate(CUT) and time.monotonic() < end:  # drawings follow the window later
+        page.wait_for_timeout(50)
+    assert page.evaluate(CUT) == [], place
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0], place
+    assert size == PHONE or page.evaluate(UNDER) == [], place
+
+
+def test_a_phone_shows_every_step_whole(visit):
+    page = visit("?lesson=faster")
+    resize(page, PHONE)
+    for lesson in LESSONS.values():
+        page.wait_for_selector(f"{lesson['open']['look']}.lesson-look")
+        for step in range(len(lesson["questions"]) + 2):
+            fits(page, PHONE, f"{lesson['id']}, step {step}")
+            page.locator(".lesson .next").click()
 
 
 def check_names(page, place, ask):
@@ -165,18 +192,6 @@ def given_away(place, lesson, question, texts):
         share, answer = question.get("percent"), question["answer"] / (100 if question.get("percent") else 1)
         shown = [text for text in numbers(texts) if not share or re.search(r"[.%]", text)]
         assert not [text for text in shown if says(text, answer)], place
-
-
-def test_nothing_that_a_lesson_set_stays_when_it_is_closed(visit):
-    page = visit("?lesson=lossless&step=4")
-    broken = page.get_by_label("Break the verifier on purpose")
-    expect(broken).to_be_checked()
-    page.get_by_role("button", name="End the lesson").click()
-    page.wait_for_selector(".lessons .card")
-    to(page, "Losslessness")
-    expect(broken).not_to_be_checked()
-    to(page, "Lessons")
-    expect(page.locator("#lessons .board")).to_be_hidden()
 
 
 def test_a_clicker_goes_through_a_lesson_and_the_summary_leads_back(visit):
@@ -228,7 +243,7 @@ BEGUN = "['waiting', 'running', 'done'].includes(document.body.dataset.check)"
 
 
 @pytest.mark.parametrize(("lesson", "step"), [("lossless", 3), ("referee", 2)])
-def test_the_answer_of_a_check_runs_the_check(lesson, step, visit):
+def test_the_answer_of_a_check_runs_the_check_and_nothing_of_it_stays(lesson, step, visit):
     page = visit(f"?lesson={lesson}&step={step + 1}")
     expect(page.get_by_label("Break the verifier on purpose")).to_be_checked()
     assert not page.evaluate(BEGUN)
@@ -245,6 +260,12 @@ def test_the_answer_of_a_check_runs_the_check(lesson, step, visit):
         page.locator(".lesson .back").click()
     if lesson == "referee":  # the beginning of the sentence is about the recorded check
         expect(page.locator("#lossless .verdict")).to_contain_text("This is a recorded check")
+    page.get_by_role("button", name="End the lesson").click()
+    page.wait_for_selector(".lessons .card")
+    to(page, "Losslessness")  # nothing that the lesson set stays
+    expect(page.get_by_label("Break the verifier on purpose")).not_to_be_checked()
+    to(page, "Lessons")
+    expect(page.locator("#lessons .board")).to_be_hidden()
 
 
 def test_lesson_6_shows_the_texts_that_it_compares(visit):
@@ -257,13 +278,15 @@ def test_lesson_6_shows_the_texts_that_it_compares(visit):
     assert gsd != ersd == alone
 
 
-@pytest.mark.parametrize("link", ["#text .account .sum", "#statistics .main-figure a"])
-def test_beside_how_fast_a_run_was_the_lesson_says_why(link, visit):
+def test_beside_how_fast_a_run_was_the_lesson_says_why(visit):
     page = visit("?trace=wide-tree")
     page.evaluate("window.isTheSamePage = true")
-    page.locator(link).click()
-    expect(page.locator("#lesson h2")).to_have_text(LESSONS["faster"]["title"])
-    expect(page.locator("#lessons .board")).to_be_visible()
+    for link in ("#text .account .sum", "#statistics .main-figure a"):
+        to(page, "Watch")
+        page.locator(link).click()
+        expect(page.locator("#lesson h2")).to_have_text(LESSONS["faster"]["title"])
+        expect(page.locator("#lessons .board")).to_be_visible()
+        page.get_by_role("button", name="End the lesson").click()
     assert page.evaluate("window.isTheSamePage")
 
 
@@ -327,23 +350,6 @@ def test_a_sheet_has_the_questions_on_one_page_and_the_answers_on_another(visit)
         page.evaluate("dispatchEvent(new Event('afterprint'))")
         expect(sheet).to_have_count(0)
         page.emulate_media(media="screen")
-
-
-@pytest.mark.parametrize("size", [PHONE, SMALL], ids=["phone", "small"])
-def test_beside_a_lesson_nothing_overlaps_and_nothing_is_wider_than_the_page(visit, size):
-    page = visit("?lesson=faster")
-    resize(page, size)
-    for lesson in LESSONS.values():
-        look(page, lesson["open"])
-        for step in range(len(lesson["questions"]) + 2):
-            place, end = f"{lesson['id']}, step {step}", time.monotonic() + 5
-            while page.evaluate(CUT) and time.monotonic() < end:  # drawings follow the window later
-                page.wait_for_timeout(50)
-            assert page.evaluate(CUT) == [], place
-            assert page.evaluate("document.documentElement.scrollWidth") <= size[0], place
-            assert size == PHONE or page.evaluate(UNDER) == [], place
-            page.locator(".lesson .next").click()
-    page.wait_for_selector("#lessons .lessons .card")
 
 
 def can_be_read(page):

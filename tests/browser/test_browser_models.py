@@ -1,15 +1,27 @@
-"""A visitor of a server of their own loads another pair from the page."""
+"""A visitor of a server of their own loads another pair from the page, and chats with it: questions, answers,
+and conversations that continue."""
 
+import json
 import re
-import sys
-import sysconfig
-from pathlib import Path
+from html import unescape
 
 import pytest
 from playwright.sync_api import expect
 
-from specdec import smollm2
-from tests.conftest import SLOW, enter, generate, go, pick, ready, serious_findings, shows, to, within_reach
+from tests.conftest import (
+    SLOW,
+    enter,
+    frame_code,
+    generate,
+    go,
+    pick,
+    ready,
+    serious_findings,
+    shows,
+    state,
+    to,
+    within_reach,
+)
 from tests.models.test_gguf import model_of, written
 from tests.stress.visitors import serving
 
@@ -22,7 +34,7 @@ def url(tmp_path_factory):
     pair."""
     folder = tmp_path_factory.mktemp("models")
     for name, size in (("large", 96), ("small", 64)):
-        model = model_of("llama", max_position_embeddings=512, intermediate_size=size)
+        model = model_of("llama", max_position_embeddings=2048, intermediate_size=size)
         written(folder / f"{name}.gguf", model)
     (folder / "spoiled.gguf").write_text("no model")
     with pytest.MonkeyPatch.context() as patch:
@@ -31,7 +43,7 @@ def url(tmp_path_factory):
             yield address
 
 
-def test_a_verdict_on_two_files_takes_less_than_five_clicks(page, someone, url):
+def test_a_verdict_on_two_files_takes_less_than_five_clicks_and_copies_need_no_draft(page, someone, url):
     expect(page.get_by_label("Pair to load")).to_have_value("stories")  # the loaded pair
     here = page.locator("#payoff .here")
     to(page, "Will it pay?")
@@ -48,6 +60,15 @@ def test_a_verdict_on_two_files_takes_less_than_five_clicks(page, someone, url):
     assert serious_findings(page, "#pay") == []
     other = someone(f"{url}/?tab=payoff")
     expect(other.get_by_label("Pair to load")).to_have_value("own")
+    expect(page.locator("#payoff .sentences li")).to_have_count(3)
+    load(page, "large.gguf", "")
+    shows(page, "#models .outcome", "large.gguf with copies from the text is loaded")
+    expect(page.locator("#payoff .error-box")).to_contain_text("depends on the text")
+    expect(here).to_contain_text("not measured yet")  # the figures of the pair before are gone
+    expect(page.locator("#payoff .drawn")).to_be_hidden()
+    to(page, "Watch")
+    generate(page)
+    assert page.evaluate("window.specdec.store.state.setup.drafter") == "copies"
 
 
 def load(page, target, draft):
@@ -57,7 +78,9 @@ def load(page, target, draft):
     page.locator("#load-models").click()
 
 
-def test_a_visitor_loads_a_pair_and_it_answers(page):
+def test_a_visitor_loads_a_pair_and_it_answers_and_a_late_opening_leaves_its_chat_template(
+    page, someone, url
+):
     to(page, "Will it pay?")
     load(page, HOSTILE, "small.gguf")
     expect(page.locator("#models .models-error")).to_contain_text("hub id", timeout=6 * SLOW)
@@ -106,6 +129,15 @@ def test_a_visitor_loads_a_pair_and_it_answers(page):
     expect(page.locator("#text .prompt")).to_have_text("the cat")
     assert page.evaluate("window.specdec.store.state.setup.models[0].name").endswith("large.gguf")
     assert page.evaluate("window.hacked") is None
+    newcomer, late = someone("about:blank"), []
+    newcomer.route("**/traces/*.json", lambda route: late.append(route))
+    newcomer.goto(url)
+    newcomer.wait_for_selector("body[data-chats]")
+    for route in late:
+        route.continue_()
+    newcomer.unroute("**/traces/*.json")
+    ready(newcomer)
+    expect(newcomer.locator("#chat input")).to_be_checked()
 
 
 def test_a_visitor_who_presses_load_learns_at_once_that_another_load_runs(page):
@@ -145,52 +177,117 @@ def test_a_visitor_who_presses_load_learns_at_once_that_another_load_runs(page):
     expect(outcome).not_to_have_text(told)
 
 
-def test_an_opening_that_comes_late_leaves_the_chat_template_of_a_pair_that_chats(page, someone, url):
-    to(page, "Will it pay?")
-    load(page, "large.gguf", "small.gguf")
-    loaded = "large.gguf with small.gguf is loaded"
-    expect(page.locator("#models .outcome")).to_contain_text(loaded, timeout=60_000)
-    newcomer = someone("about:blank")
-    newcomer.route("**/traces/*.json", lambda route: late.append(route))
-    late = []
-    newcomer.goto(url)
-    newcomer.wait_for_selector("body[data-chats]")
-    for route in late:
-        route.continue_()
-    newcomer.unroute("**/traces/*.json")
-    ready(newcomer)
-    expect(newcomer.locator("#chat input")).to_be_checked()
+@pytest.fixture
+def chat(blank, url):
+    """The page for a new visitor of two models that chat, with short answers."""
+    go(blank, f"{url}/?tab=payoff&length=6&baseline=0")
+    if not blank.evaluate("'chats' in document.body.dataset"):
+        load(blank, "large.gguf", "small.gguf")
+        shows(blank, "#models .outcome", "large.gguf with small.gguf is loaded")
+    return go(blank, f"{url}/?length=6&baseline=0")
 
 
-def test_without_a_draft_copies_of_the_text_guess_and_the_figures_of_the_pair_before_go(page):
-    to(page, "Will it pay?")
-    load(page, "large.gguf", "small.gguf")
-    expect(page.locator("#payoff .sentences li")).to_have_count(3, timeout=120_000)
-    load(page, "large.gguf", "")
-    shows(page, "#models .outcome", "large.gguf with copies from the text is loaded")
-    expect(page.locator("#payoff .error-box")).to_contain_text("depends on the text")
-    expect(page.locator("#payoff .here")).to_contain_text("not measured yet")
-    expect(page.locator("#payoff .drawn")).to_be_hidden()
-    to(page, "Watch")
+def ask(page, question):
+    enter(page.locator("#prompt textarea"), question)
     generate(page)
-    assert page.evaluate("window.specdec.store.state.setup.drafter") == "copies"
+    return state(page)
 
 
-def test_without_its_weights_and_the_hub_the_story_pair_opens_and_the_page_says_how_to_get_the_other(
-    blank, tmp_path, monkeypatch
-):
-    packages = tmp_path / "packages"  # all packages that are installed here, except the one with the weights
-    packages.mkdir()
-    for part in Path(sysconfig.get_path("purelib")).iterdir():
-        if "smollm2" not in part.name:
-            (packages / part.name).symlink_to(part)
-    for name, value in {"PYTHONPATH": packages, "HF_HOME": tmp_path / "hub", "HF_HUB_OFFLINE": 1}.items():
-        monkeypatch.setenv(name, str(value))
-    with serving(pair=None, python=(sys.executable, "-S")) as (address, _):
-        go(blank, address)
-        assert blank.evaluate("window.specdec.store.state.recorded.name") == "story"
-        expect(blank.locator("#replay .look")).to_contain_text(smollm2.INSTALL)
-        expect(blank.locator("#prompts .stories")).to_be_visible()
-        generate(blank)
-        assert blank.evaluate("window.specdec.store.state.setup.models[0].name") == "stories/target"
-        blank.goto("about:blank")
+def turns(page):
+    return [turn.strip() for turn in page.locator("#text .prompt .turn").all_text_contents()]
+
+
+def answer(run):
+    return "".join(round["text"] for round in run["rounds"]).strip()
+
+
+def test_a_conversation_goes_on_opens_by_its_link_and_begins_anew(chat):
+    first = ask(chat, "Name a colour.")
+    assert (first["setup"]["chat"], first["setup"]["history"]) == (True, [])
+    assert turns(chat) == ["Name a colour."]
+    second = ask(chat, "Another one?")
+    assert second["setup"]["history"] == ["Name a colour.", answer(first)]
+    assert turns(chat) == ["Name a colour.", answer(first), "Another one?"]
+    expect(chat.locator("#replay .embed")).to_have_attribute("hidden", "")
+    generate(chat)  # the same question again replaces its answer
+    again = state(chat)
+    assert again["setup"]["history"] == second["setup"]["history"]
+    assert answer(again) == answer(second)
+    chat.wait_for_url("**history=**")
+    link = chat.url
+    chat.reload()
+    ready(chat)
+    assert turns(chat) == ["Name a colour.", answer(first), "Another one?"]
+    chat.goto("about:blank")
+    go(chat, link).get_by_role("button", name="Run it").click()
+    chat.wait_for_function("document.body.dataset.phase === 'done'")
+    linked = state(chat)
+    assert linked["setup"]["history"] == second["setup"]["history"]
+    assert answer(linked) == answer(second)
+    chat.get_by_text("New chat").click()
+    assert ask(chat, "Name an animal.")["setup"]["history"] == []
+    assert ask(chat, "Another one?")["setup"]["history"][0] == "Name an animal."
+
+
+def test_a_question_moves_into_the_conversation_and_the_field_takes_the_next(chat):
+    field = chat.locator("#prompt textarea")
+    ask(chat, "Name a colour.")
+    looks_empty = "document.body.hasAttribute('data-asked')"
+    chat.wait_for_function(looks_empty)
+    assert field.evaluate("field => getComputedStyle(field).color") == "rgba(0, 0, 0, 0)"
+    field.click()
+    chat.wait_for_function(looks_empty)
+    chat.keyboard.press("End")  # selects the question, to change it
+    chat.wait_for_function(f"!{looks_empty}")
+    chat.keyboard.type(" Quickly!")
+    expect(field).to_have_value("Name a colour. Quickly!")
+    chat.keyboard.press("Enter")
+    chat.wait_for_function(f"{looks_empty} && document.body.dataset.phase === 'done'")
+    assert turns(chat)[-1] == "Name a colour. Quickly!"
+    chat.keyboard.type("Why?")  # the field has kept the focus
+    expect(field).to_have_value("Why?")
+    assert not chat.evaluate(looks_empty)
+
+
+def test_a_question_is_refused_in_words_and_one_to_click_begins_a_conversation(chat):
+    ask(chat, "Name a colour.")
+    enter(chat.locator("#prompt textarea"), " ")
+    generate(chat, until="error")
+    expect(chat.locator("#feed .run-error")).to_have_text("The prompt is empty. Write something first.")
+    for words, message in ((500, "The question is too long: 2,5"), (398, "This conversation is too long")):
+        enter(chat.locator("#prompt textarea"), "word " * words)
+        generate(chat, until="error")
+        expect(chat.locator("#feed .run-error")).to_contain_text(message)
+        assert turns(chat) == ["Name a colour."]
+    expect(chat.get_by_text("New chat")).to_be_visible()
+    chat.evaluate("window.before = window.specdec.store.state.run")
+    button = chat.locator(".chips .questions button").nth(1)
+    words = button.get_attribute("data-prompt")
+    button.click()
+    chat.wait_for_function(
+        "window.specdec.store.state.run !== window.before && document.body.dataset.phase === 'done'"
+    )
+    assert turns(chat) == [words]
+
+
+def test_an_embedded_answer_is_decoded_with_the_template_and_a_saved_one_is_opened(chat, someone, tmp_path):
+    ask(chat, "Name a colour.")
+    frame = someone(unescape(frame_code(chat).partition('src="')[2].partition('"')[0]))
+    frame.get_by_role("button", name="Decode this run").click()
+    expect(frame.locator("#text .prompt .question")).to_have_text("Name a colour.")
+    kept = "#text .tokens .token:not(.rejected)"
+    expect(frame.locator(kept)).to_have_text(chat.locator(kept).all_text_contents())
+    saved = ask(chat, "Another one?")
+    chat.locator("#replay summary").click()
+    with chat.expect_download() as download:
+        chat.get_by_role("button", name="Trace (JSON)").click()
+    download.value.save_as(tmp_path / "run.json")
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert (run["chat"], run["history"]) == (True, saved["setup"]["history"])
+    before = turns(chat)
+    chat.locator("#replay .choose").select_option("opening")
+    chat.wait_for_function("window.specdec.store.state.recorded?.name === 'opening'")
+    chat.locator("#replay input[type=file]").set_input_files(tmp_path / "run.json")
+    chat.wait_for_function("window.specdec.store.state.recorded.name === 'file'")
+    chat.wait_for_function("document.querySelectorAll('#text .prompt .turn').length === 3")
+    assert turns(chat) == before

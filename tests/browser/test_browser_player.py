@@ -7,7 +7,18 @@ from playwright.sync_api import expect
 
 import specdec
 from components.decode import traces
-from tests.conftest import enter, generate, resize, serious_findings, settle, shifts, state, watch_shifts
+from tests.conftest import (
+    DESKTOP,
+    enter,
+    generate,
+    go,
+    resize,
+    serious_findings,
+    settle,
+    shifts,
+    state,
+    watch_shifts,
+)
 
 HOSTILE = '</script><img src=x onerror="window.hacked=1">'
 MAKE = """({ rounds, width, below }) => {
@@ -73,38 +84,23 @@ def open_trace(page, name):
     return specdec.Generation.from_json((traces.FOLDER / f"{name}.json").read_text())
 
 
-def decisions(run):
-    """The parts of a run in order, (round, part), computed from its record."""
-    for round in run.rounds:
-        if round.nodes:
-            yield round.number, "draft"
-        for token, step in zip(round.tokens, round.steps, strict=True):
-            trials = step.trials if run.method == "gsd" else ()
-            yield from ((round.number, "rejected") for trial in trials if not trial.accepted)
-            yield round.number, token.kind
-
-
-def test_with_reduced_motion_nothing_plays(page):
+def test_with_reduced_motion_nothing_plays_and_the_keys_walk_through_decisions_and_rounds(page):
     page.wait_for_selector("#text .tokens .token.accepted", state="visible")
     before = place(page)
     page.wait_for_timeout(1000)
     assert place(page) == before
     expect(page.locator("#stepper .play .word")).to_have_text("play")
-
-
-@pytest.mark.parametrize("name", ["early-rejection", "story"])
-def test_the_keys_walk_through_every_decision_in_order(page, name):
-    run = open_trace(page, name)
-    every = list(decisions(run))
-    expected, found = every[:40], []
-    for _ in expected:
-        page.wait_for_timeout(0)
-        kind = page.evaluate("window.specdec.store.selectedDecision().kind")
-        found.append((place(page)[0], kind))
+    run = open_trace(page, "early-rejection")
+    kinds = []
+    for _ in range(3):
+        kinds.append(page.evaluate("window.specdec.store.selectedDecision().kind"))
         page.keyboard.press("ArrowRight")
-    assert found == expected
+    assert kinds == ["draft", "rejected", "residual"]
+    assert place(page)[0] == 1
+    page.keyboard.press("Shift+ArrowRight")
+    at = place(page)[0]
     page.keyboard.press("Shift+ArrowLeft")
-    assert len(every) <= 40 or place(page)[0] == every[40][0] - 1
+    assert place(page)[0] == at - 1
     page.keyboard.press("End")
     assert place(page)[0] == run.rounds[-1].number
     assert not state(page)["veiled"]
@@ -153,18 +149,15 @@ def test_what_comes_next_keeps_its_place_and_the_sentence_says_the_rule_with_its
     assert page.evaluate(where) == height
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
+def test_show_it_goes_to_what_the_title_says(page):
+    for name, words in (
         ("wide-tree", r"wins the large model's race \(e/p = [\d.]+\); guessed: accepted"),
         ("nobody-drafted", r"wins the large model's race .*; not guessed: correction"),
         ("long-run", r"no guess here: bonus"),
-    ],
-)
-def test_show_it_goes_to_what_the_title_says(page, name, words):
-    open_trace(page, name)
-    page.get_by_role("button", name="Show it").click()
-    expect(page.locator("#race .verdict")).to_contain_text(re.compile(words))
+    ):
+        open_trace(page, name)
+        page.get_by_role("button", name="Show it").click()
+        expect(page.locator("#race .verdict")).to_contain_text(re.compile(words))
 
 
 def test_what_belongs_together_lights_up_by_pointer_and_by_keyboard(page):
@@ -210,11 +203,14 @@ def test_a_link_opens_a_recorded_run_and_the_address_follows_the_choice(blank, u
     expect(page.locator("#stepper output")).to_have_text("round 4 of 68, all played")
 
 
-def test_the_menu_of_what_can_be_saved_closes(page):
+def test_the_menu_that_saves_a_run_can_be_read_and_closes(page):
+    open_trace(page, "parting-gsd")
     menu = page.locator("details.save")
     for close in (lambda: page.keyboard.press("Escape"), lambda: page.locator("h1").click()):
         menu.locator("summary").click()
         expect(menu).to_have_attribute("open", "")
+        settle(page)
+        assert serious_findings(page) == []
         close()
         expect(menu).not_to_have_attribute("open", "")
 
@@ -324,7 +320,7 @@ UNIT = "() => { let sum = 0; for (let i = 0; i < 3e7; i++) sum += Math.sqrt(i); 
 ms."""
 
 
-def test_rounds_of_384_nodes_are_played_cheaply_and_leave_nothing_behind(page):
+def test_rounds_of_384_nodes_are_played_cheaply_and_their_labels_never_touch(page):
     """Ten rounds a second leave half of the main thread's time free. Both times are measured on this
     machine's processor."""
     resize(page, (1280, 1600))  # both drawings are visible
@@ -353,11 +349,14 @@ def test_rounds_of_384_nodes_are_played_cheaply_and_leave_nothing_behind(page):
     assert after["JSEventListeners"] - before["JSEventListeners"] < 20
     assert after["JSHeapUsedSize"] - before["JSHeapUsedSize"] < 3e6
     assert shifts(page)[0] < 0.01, shifts(page)
+    resize(page, DESKTOP)
+    page.keyboard.press("End")
+    settle(page)
+    labels_never_touch(page)
 
 
-def test_labels_of_a_large_tree_never_touch_and_come_back_when_it_is_zoomed(page):
-    page.evaluate(SHOW, {"rounds": 2, "width": 16, "below": 23})
-    page.wait_for_function("document.querySelectorAll('#tree .drawing .node').length === 384")
+def labels_never_touch(page):
+    """Neither in a large tree nor when it is zoomed, which brings them back."""
     labels = """() => [...document.querySelectorAll("#tree .drawing .node text")]
       .filter((text) => text.textContent !== "")
       .map((text) => text.getBoundingClientRect()).map(({ x, y }) => [Math.round(x), y])"""
@@ -376,8 +375,42 @@ def test_labels_of_a_large_tree_never_touch_and_come_back_when_it_is_zoomed(page
     assert len(page.evaluate(labels)) > 0.8 * nodes.count() or nodes.count() == 0
 
 
-def test_axe_finds_nothing_serious_in_a_recorded_run_and_the_menu_that_saves_it(page):
-    open_trace(page, "parting-gsd")
-    page.locator("#replay .save summary").click()
-    settle(page)
-    assert serious_findings(page) == []
+CODER = "Qwen2.5-Coder 1.5B checks, 0.5B guesses · recorded on two CPU cores"
+
+
+@pytest.fixture
+def code(blank, url):
+    """The recorded run on a server with the story pair."""
+    return go(blank, f"{url}/?trace=code&baseline=0")
+
+
+def test_the_pair_is_named_and_another_one_that_generate_runs(code):
+    expect(code.locator("#shown_pair .shown")).to_have_text(CODER)
+    runs = "Generate uses: Story models 15M checks, 0.7M guesses"
+    expect(code.locator("#shown_pair .next")).to_have_text(runs)
+    expect(code.locator("#generate")).to_have_accessible_description(re.compile("^Generate uses"))
+    code.locator("#replay .choose").select_option("story")
+    expect(code.locator("#shown_pair .shown")).to_have_text(re.compile("^Story models 15M checks, 0.7M"))
+    expect(code.locator("#shown_pair .next")).to_have_text("")
+
+
+def test_code_keeps_its_lines_and_indentation_in_one_width_of_letters(code):
+    text = code.evaluate(
+        """() => [...document.querySelectorAll("#text .tokens .token.code:not(.rejected)")]
+          .map((token) => token.textContent).join("")"""
+    )
+    program = re.fullmatch(r"```python\n(.*?)```\s*", text, re.DOTALL)
+    names = {}
+    exec(program[1], names)
+    primes = [number for number in range(30) if names["is_prime"](number)]
+    assert primes == [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]
+    styles = code.evaluate(
+        """() => ["#text .tokens .code", "#prompt"].map((part) =>
+          getComputedStyle(document.querySelector(part)).fontFamily)"""
+    )
+    assert "monospace" in styles[0]
+    assert "monospace" not in styles[1]
+    left = "element => element.getBoundingClientRect().left"
+    returned = code.locator("#text .token.code > .ink", has_text="return").first
+    assert returned.evaluate(left) > code.locator("#text .tokens").evaluate(left) + 30
+    assert code.locator("#text .token.code.accepted > .ink").count() > 50

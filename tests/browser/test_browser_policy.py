@@ -1,13 +1,11 @@
-"""The page under its own content security policy: everything works within the policy."""
+"""The page without the tests' changes to the browser: under its own content security policy, what the first
+visit weighs, and a short run of the command that measures the cost of watching."""
 
+import json
 import time
 
-from tests.conftest import DESKTOP, SLOW, host_of, viewport
-
-TABS = [
-    *("live", "compare", "draft", "race", "trees"),
-    *("losslessness", "experiments", "codecs", "payoff", "lessons"),
-]
+from tests.conftest import DESKTOP, OPENED, SLOW, host_of, viewport
+from tests.stress import drawing, watched
 
 
 def until(page, script):
@@ -28,10 +26,10 @@ def test_every_tab_and_a_run_keep_to_the_policy(browser, url):
     page.on("request", lambda request: hosts.add(host_of(request.url)))
     page.goto(f"{url}/?length=8&baseline=0")
     until(page, "() => document.body.dataset.phase === 'idle'")
-    for tab in TABS:
+    for tab, content in OPENED.items():
         page.evaluate(f"document.getElementById('to-{tab}').click()")
-        until(page, "() => document.querySelector('#tabs > [role=tabpanel]:not([hidden])') !== null")
-        page.wait_for_timeout(1000)
+        until(page, f"() => document.querySelector({json.dumps(content)}) !== null")
+    page.wait_for_timeout(1000)
     page.evaluate("document.getElementById('to-live').click()")
     page.locator("#generate").click()
     until(page, "() => document.body.dataset.phase === 'done'")
@@ -40,3 +38,20 @@ def test_every_tab_and_a_run_keep_to_the_policy(browser, url):
     assert told == []
     assert hosts <= {"127.0.0.1", ""}
     context.close()
+
+
+def test_the_first_load_is_light_and_a_slow_phone_plays_soon(browser, url):
+    """Other tests run meanwhile. On a quiet machine it takes 1.4 s (`python -m tests.stress.drawing`)."""
+    found = drawing.phone(browser, url)
+    assert 0 < found["requests"] <= 30
+    assert 50 < found["kilobytes_sent"] <= 280
+    assert 300 < found["first_token_ms"] < 15_000, "two answers that come 150 ms later are necessary"
+
+
+def test_a_watched_run_is_timed_beside_the_same_run_alone(page, url, monkeypatch):
+    monkeypatch.setattr(watched, "SETTLED", 0)  # leaves out waiting times that only a measurement needs
+    found = watched.compare(page, url, "stories", repeats=1, length=24)
+    for method in ("ersd", "gsd"):
+        assert found[method]["alone_tokens_per_second"] > 0
+        assert found[method]["here"]["tokens_per_second"] > 0
+        assert found[method]["elsewhere"]["tokens_per_second"] > 0

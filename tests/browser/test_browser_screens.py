@@ -1,14 +1,42 @@
-"""Every tab but Decode fits one screen with its main content, at common window sizes and as slides."""
+"""Every tab fits one screen with its main content, at common window sizes and as slides. At rest, during a
+run and after it, axe finds no serious fault, and each term has its explanation."""
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import OPENED, PHONE, go, hidden_tokens, ready, resize, serious_findings, settle, to
+from specdec.methods import METHODS
+from tests.conftest import (
+    OPENED,
+    PHONE,
+    RUNS,
+    closed,
+    enter,
+    go,
+    hidden_tokens,
+    pointed_at,
+    resize,
+    serious_findings,
+    settle,
+    to,
+)
 
 SIZES = [(1440, 900), (1280, 720), (1024, 768), (820, 1180)]
 SLIDES = [(1280, 720), (1920, 1080)]
 SMALL = [(640, 360), (1100, 800)]
 """A laptop's window of 1280 x 720 at a zoom of 200%, and the frame of a Space."""
+NAMES = {
+    "live": ["Watch", "Decode"],
+    "compare": ["Watch", "Compare"],
+    "draft": ["Guess"],
+    "race": ["Understand", "Race lab"],
+    "trees": ["Understand", "Tree lab"],
+    "losslessness": ["Understand", "Losslessness"],
+    "lessons": ["Understand", "Lessons"],
+    "payoff": ["Will it pay?"],
+    "experiments": ["Paper", "Experiments"],
+    "codecs": ["Paper", "Codecs"],
+}
+"""The selected tabs of a view."""
 SHOWN = {
     "compare": "#compare .column .story",
     "draft": "#be_draft .play",
@@ -64,24 +92,39 @@ def settled(page, selector):
     )
 
 
-@pytest.mark.parametrize("tab", SHOWN)
-def test_what_a_tab_is_about_is_whole_in_the_first_screen(open_tab, tab):
-    page, selector = open_tab(tab), SHOWN[tab]
-    for size in SIZES:
+def chosen(page):
+    """The names of the selected tabs."""
+    tabs = page.locator("#tabs > .tab-wrapper [aria-selected=true]")
+    return tabs.evaluate_all(
+        "tabs => tabs.filter((tab) => tab.checkVisibility()).map((tab) => tab.textContent)"
+    )
+
+
+@pytest.mark.parametrize("tab", OPENED)
+def test_a_tab_fits_every_window_and_is_whole_in_the_first_screen(open_tab, tab):
+    page, selector = open_tab(tab), SHOWN.get(tab)
+    expect(page.locator(f"#tab-{tab}")).to_be_visible()
+    assert chosen(page) == NAMES[tab]
+    for size in SIZES if selector else ():
         resize(page, size)
         top, bottom = settled(page, selector)
         assert top >= 0, size
         assert bottom <= size[1], (size, top, bottom)
         assert bottom - top >= (60 if tab == "payoff" else 80), (size, top, bottom)
-    resize(page, PHONE)
+    if tab in ("experiments", "codecs"):  # plotly draws their figures again only while they are visible
+        open_tab(tab, size=PHONE)
+    for size in (*SMALL, PHONE):
+        resize(page, size)
+        page.wait_for_function(IS_WITHIN_THE_WINDOW)
+    assert hidden_tokens(page) == []
     if tab == "draft":
         expect(page.get_by_role("heading", name="Type the next word")).to_be_in_viewport(ratio=1)
-    top, _ = settled(page, selector)
-    assert 0 <= top <= 0.65 * PHONE[1], top
-    if tab not in ("experiments", "codecs"):  # plotly draws their figures again only while they are visible
-        page.wait_for_function(FITS_A_PHONE)
-    assert hidden_tokens(page) == []
-    assert serious_findings(page, "#tabs") == []
+    if selector:
+        top, _ = settled(page, selector)
+        assert 0 <= top <= 0.65 * PHONE[1], top
+        if tab not in ("experiments", "codecs"):
+            page.wait_for_function(FITS_A_PHONE)
+        assert serious_findings(page, "#tabs") == []
 
 
 CUT = """() => {
@@ -116,7 +159,7 @@ COVERED = """() => {
 LOW = [(1024, 720), (1100, 700), (1270, 640), (1366, 640)]
 
 
-@pytest.mark.parametrize("trace", ["code", "opening", "parting-gsd", "parting-ersd"])
+@pytest.mark.parametrize("trace", ["code", "opening", "parting-gsd"])
 def test_nothing_is_cut_in_decode_and_the_player_covers_nothing(blank, url, trace):
     go(blank, f"{url}/?trace={trace}")
     if trace == "code":  # other chips than those of the story pair
@@ -163,30 +206,19 @@ def test_still_pictures_show_all_tokens_and_end_with_their_panel(blank, url, tra
         assert max(picture["bottom"] for picture in pictures) <= panel["bottom"], size
 
 
-@pytest.mark.parametrize("tab", OPENED)
-def test_nothing_is_wider_than_a_small_window_and_no_token_of_a_text_is_hidden(open_tab, tab):
-    page = open_tab(tab, size=PHONE)
-    assert hidden_tokens(page) == []
-    for size in (PHONE, *SMALL):
-        resize(page, size)
-        page.wait_for_function(IS_WITHIN_THE_WINDOW)
-
-
-def test_whatever_sets_a_check_is_in_the_first_screen(open_tab):
+def test_whatever_sets_a_check_is_in_the_first_screen_and_all_tabs_are_in_sight(open_tab):
     page = open_tab("losslessness", size=(1280, 720))
     top, bottom = settled(page, "#lossless-controls")
     assert top >= 0
     assert bottom <= 720
-
-
-@pytest.mark.parametrize("width", [360, 390, 820])
-def test_all_tabs_are_in_sight(open_tab, width):
-    page = open_tab("losslessness", size=(width, 844))
-    boxes = [tab.bounding_box() for tab in page.get_by_role("tab").all()]
-    assert len(boxes) == 5 + 4
-    assert min(box["x"] for box in boxes) >= 0
-    assert max(box["x"] + box["width"] for box in boxes) <= width
-    assert len({box["y"] for box in boxes[:5]}) == 1
+    for width in (360, 390, 820):
+        resize(page, (width, 844))
+        settled(page, "#tabs")
+        boxes = [tab.bounding_box() for tab in page.get_by_role("tab").all()]
+        assert len(boxes) == 5 + 4
+        assert min(box["x"] for box in boxes) >= 0
+        assert max(box["x"] + box["width"] for box in boxes) <= width
+        assert len({box["y"] for box in boxes[:5]}) == 1
 
 
 def test_the_contents_of_the_experiments_stay_in_sight(open_tab):
@@ -204,30 +236,19 @@ ADDRESSES = {
     "": ("live", "Watch", "Decode"),
     "?trace=wide-tree&round=7": ("live", "Watch", "Decode"),
     "?prompt=Tom&method=gsd&seed=3&length=8": ("live", "Watch", "Decode"),
-    "?tab=compare": ("compare", "Watch", "Compare"),
-    "?tab=draft": ("draft", "Guess"),
-    "?tab=race": ("race", "Understand", "Race lab"),
     "?lesson=trees": ("trees", "Understand", "Tree lab"),
-    "?tab=trees": ("trees", "Understand", "Tree lab"),
-    "?tab=losslessness": ("losslessness", "Understand", "Losslessness"),
-    "?tab=lessons": ("lessons", "Understand", "Lessons"),
     "?lecture=45": ("lessons", "Understand", "Lessons"),
-    "?tab=payoff": ("payoff", "Will it pay?"),
-    "?tab=experiments": ("experiments", "Paper", "Experiments"),
-    "?tab=codecs": ("codecs", "Paper", "Codecs"),
-    # addresses from before these views had a tab of their own
+    # an address from before this view had a tab of its own
     "?tab=experiments&codec.k=3": ("codecs", "Paper", "Codecs"),
 }
-"""Addresses, the view that each opens, and the selected tabs."""
-CHOSEN = "tabs => tabs.filter((tab) => tab.checkVisibility()).map((tab) => tab.textContent)"
+"""Addresses without the name of a view, the view that each opens, and the selected tabs."""
 
 
 def test_every_address_opens_its_view_in_its_place(blank, url):
     for address, (view, *names) in ADDRESSES.items():
         blank.goto(f"{url}/{address}")
         expect(blank.locator(f"#tab-{view}"), address).to_be_visible()
-        tabs = blank.locator("#tabs > .tab-wrapper [aria-selected=true]")
-        assert tabs.evaluate_all(CHOSEN) == names, address
+        assert chosen(blank) == names, address
     to(blank, "Paper")
     blank.keyboard.press("Home")
     expect(blank.locator("#tab-live")).to_be_visible()
@@ -284,11 +305,10 @@ def test_a_tab_is_one_slide_after_another_without_scrolling(open_tab, tab):
             assert fits["smallest"] is None or fits["smallest"] >= SMALLEST, (tab, name, size, fits)
 
 
-def test_a_slide_shows_the_text_of_the_selected_round(blank, url):
+def test_a_slide_shows_the_selected_round_and_changes_runs_and_tabs(blank, url):
     """A projector enlarges the story's rectangle, but not the number by which it scrolls."""
     resize(blank, SLIDES[0])
     go(blank, f"{url}/?projector=1&trace=code")
-    ready(blank)
     for number in (13, 3, 9, 0, 12):
         blank.evaluate("(number) => window.specdec.store.seek(number)", number)
         settle(blank)
@@ -298,11 +318,6 @@ def test_a_slide_shows_the_text_of_the_selected_round(blank, url):
           return round.top >= story.top - 1 && round.top < story.bottom;
         }"""
         assert blank.evaluate(inside), number
-
-
-def test_tabs_and_runs_are_changed_from_within_a_slide(blank, url):
-    resize(blank, SLIDES[0])
-    go(blank, f"{url}/?projector=1")
     blank.locator("#replay .choose").select_option("wide-tree")
     blank.wait_for_function("window.specdec.store.state.recorded?.name === 'wide-tree'")
     to(blank, "Understand", "Race lab")
@@ -311,3 +326,101 @@ def test_tabs_and_runs_are_changed_from_within_a_slide(blank, url):
     blank.wait_for_selector("#race_lab .tiles", state="visible")
     blank.wait_for_selector("#race_lab .lanes", state="hidden")
     assert serious_findings(blank) == []
+
+
+TWICE = """() => {
+  const ids = [...document.querySelectorAll("[id]")].map(({ id }) => id);
+  return ids.filter((id, i) => id !== "" && ids.indexOf(id) !== i);
+}"""
+BEGUN = ["waiting", "choosing", "running", "baseline"]
+
+
+METHOD_NAMES = [entry.name for entry in METHODS.values()]
+TERMS = {
+    "live": [
+        *METHOD_NAMES,
+        *("topology", "k", "plain", "call", "block efficiency", "acceptance", "child index"),
+        *("accepted", "rejected", "correction", "bonus", "race", "arrival", "path"),
+    ],
+    "compare": [
+        *METHOD_NAMES[1:3],
+        *("plain", "topology", "k", "block efficiency", "relative speed", "residual"),
+    ],
+    "draft": ["call", "n-grams", "accepted", "rejected", "correction", "bonus"],
+    "race": ["race", "arrival", "GSD", "ERSD", "residual", "TV"],
+    "trees": ["acceptance", "child index", "k", "entropy", "block efficiency"],
+    "losslessness": [*METHOD_NAMES, "topology", "k", "χ²", "p-value", "call", "distribution", "watermark"],
+    "experiments": ["k", "call"],
+    "codecs": ["distribution", "index", "entropy", "D_KL", "Elias γ"],
+    "payoff": ["k", "block efficiency", "acceptance", "call", "topology"],
+    "lessons": ["ERSD", "GSD", "acceptance", "residual", "path", "k"],
+}
+"""The explained terms of each tab, by their names in `assets/shared/glossary.js`."""
+
+
+def fine(page):
+    """axe finds nothing serious, no id is there twice, and no term lacks its dotted line. Returns the
+    explained terms."""
+    assert serious_findings(page) == []
+    assert page.evaluate(TWICE) == []
+    explained, plain = pointed_at(page)
+    assert plain == []
+    return set(explained)
+
+
+@pytest.mark.parametrize("tab", OPENED)
+def test_a_tab_at_rest_in_both_themes_while_it_runs_and_when_it_is_done(open_tab, tab):
+    page = open_tab(tab, "&payoff.preset=gpu&lossless.decodes=500")
+    if tab == "payoff":
+        page.wait_for_selector("#payoff .sentences li", state="attached")
+    if tab == "live":
+        page.wait_for_function("document.querySelector('#stepper .play .word').textContent === 'play'")
+    if tab == "trees":  # the entropy is shown once the server has answered
+        page.wait_for_selector("#tree_lab [data-term=entropy]", state="visible")
+    explained = fine(page)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_selector("body.dark")
+    assert serious_findings(page) == []
+    if tab == "live":
+        page.locator("#method .more").click()
+        page.locator(".open-settings input").check(force=True)
+        page.get_by_text("All statistics").click()
+        page.wait_for_selector("#k input", state="visible")
+        explained |= set(pointed_at(page)[0])
+        enter(page.locator("#length input[type=number]"), "16")
+        closed(page)
+    assert set(TERMS[tab]) <= explained
+    page.emulate_media(color_scheme="light")
+    if tab == "compare":
+        page.locator("#compare [name=length]").fill("12")
+    if tab in RUNS:
+        begun_and_done(page, *RUNS[tab])
+    if tab == "draft":
+        page.locator("#be_draft input.typed").fill("and")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#be_draft .writing .token")
+        fine(page)
+
+
+def begun_and_done(page, button, phase):
+    page.evaluate(  # a short run may end before the test looks
+        f"""() => new MutationObserver(() => {{ window.began ||= {BEGUN}.includes({phase}); }})
+          .observe(document.documentElement, {{ attributes: true, subtree: true }})"""
+    )
+    page.locator(button).click()
+    page.wait_for_function("window.began")
+    assert serious_findings(page) == []
+    page.wait_for_function(f"{phase} === 'done'")
+    expect(page.locator(button)).to_be_enabled()  # the button gets its colour back then
+    fine(page)
+
+
+def test_a_sentence_comes_by_focus_and_goes_by_escape(open_tab):
+    page = open_tab("trees")
+    term, note = page.locator("#tree_lab [data-term=k]"), page.locator(".term-note")
+    term.focus()
+    note.wait_for(state="visible")
+    assert "target call" in note.text_content()
+    assert term.get_attribute("aria-describedby") == "term-note"
+    page.keyboard.press("Escape")
+    note.wait_for(state="hidden")

@@ -10,6 +10,7 @@ from components.decode import traces
 from tests.conftest import (
     PHONE,
     SLOW,
+    choose,
     closed,
     enter,
     generate,
@@ -73,10 +74,10 @@ def test_text_tree_race_and_player_are_whole_before_during_and_after_a_run_and_n
     settle(page)
     before = whole(page, names)
     assert before["tree"][3] <= before["stepper"][1], before  # the element is not covered by the player
-    page.evaluate("() => history.replaceState(null, '', '?length=200&seed=6&k=2&baseline=0')")
-    page.reload()
-    ready(page)
-    settle(page.locator("#k input[type=number]"))
+    enter(page.locator("#length input[type=number]"), "80")
+    choose(page.locator("#baseline input"), False)
+    closed(page)
+    settle(page)
     watch_shifts(page)
     page.locator("#generate").click()
     page.wait_for_function(BEGUN, timeout=6 * SLOW)
@@ -182,8 +183,14 @@ SPEED = r"([Tt]imes as fast|as fast as plain decoding here|too busy to measure).
 def test_generate_gives_the_text_of_the_opening_and_plays_it(tab):
     page = tab((1280, 720))
     text = page.evaluate("window.specdec.store.state.rounds.map(({ text }) => text).join('')")
-    page.get_by_role("button", name="Skip").click()
+    status = page.locator("#feed .run-status")
+    expect(status).to_contain_text("reads the large model once")  # the story that plays
+    page.route("**/call/v2/*", lambda _: None)  # the request is still in progress
     page.locator("#generate").click()
+    page.wait_for_selector("body[data-phase=waiting]")  # set in the frame that writes the words
+    assert status.text_content() == "Waiting for the model …"
+    assert status.is_visible()
+    page.unroute("**/call/v2/*")  # this sends the request on
     page.wait_for_function("window.specdec.store.state.recorded === null")
     page.wait_for_function(
         "window.specdec.store.state.rounds.length > 0 && window.specdec.store.state.veiled"
@@ -245,8 +252,102 @@ def test_a_run_that_has_begun_shows_nothing_of_the_one_before(tab):
     assert page.locator(".plain-text").text_content() == ""
 
 
-def test_a_recorded_run_sets_its_prompt_and_method_and_a_change_is_marked(tab):
+STALE = """async () => {
+  const { store } = window.specdec;
+  const { rounds } = store.state;
+  const lengths = rounds.map(({ tokens }) => tokens.length);
+  const at = (length) => rounds[lengths.indexOf(length)].number;
+  store.select(at(Math.max(...lengths)));
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const drawn = [...document.querySelectorAll("#race .step, #race .row, #tree .node")];
+  store.select(at(Math.min(...lengths)));
+  for (const element of drawn) element.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+  return [drawn.length, Math.max(...lengths) > Math.min(...lengths)];
+}"""
+"""Point at all parts of the drawings of a long round, while a short round is selected but not yet drawn."""
+ROUNDS = """async () => {
+  const { store } = window.specdec;
+  for (let round = 1; round <= 10; round++) {
+    store.seek(round);
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  }
+}"""
+
+
+def heard(page):
+    """Rejected tokens are heard as rejected, and tree and race can be walked by the ear."""
+    entry, round = page.evaluate(
+        """() => {
+          const { recorded, rounds } = window.specdec.store.state;
+          return [recorded, rounds[recorded.round]];
+        }"""
+    )
+    page.wait_for_function("document.querySelectorAll('#race ol li').length > 0")
+    rejected = [node["text"].strip() for node in round["nodes"] if node["status"] == "rejected"]
+    text = page.locator("#text .story").aria_snapshot()
+    assert f'img "rejected: {rejected[-1]}"' in text
+    tree = page.locator("#tree").aria_snapshot()
+    walked = tree.split('list "The draft tree as a list"')[1]
+    assert walked.count("listitem: ") >= len(round["nodes"])
+    for status in ("accepted", "rejected", "not used"):
+        assert f": {status}, child index" in walked
+    race = page.locator("#race").aria_snapshot().split('list "The race as a list"')[1]
+    winner = round["tokens"][entry["step"]]["text"].strip()
+    assert race.count("arrives in the small model's race at") >= 2  # the number of bars that fit
+    assert winner in race
+
+
+def test_the_opening_run_can_be_heard_walked_and_pointed_at_and_is_laid_out_once_a_round(tab):
     page = tab((1280, 720), reduced_motion="reduce")
+    fetched = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
+    assert len(fetched) < 10
+    assert len(fetched) == len(set(fetched))  # each file once
+    ours = [re.sub("^v[0-9a-f]{12}/", "", name.split("/files/")[-1]) for name in fetched if "/files/" in name]
+    assert [name for name in ours if name.endswith(".js")] == ["bundle/main.js"]
+    assert [name for name in ours if name.endswith(".css")] == ["made/page.css"]
+    devtools = page.context.new_cdp_session(page)
+    devtools.send("Performance.enable")
+
+    def layouts():
+        metrics = devtools.send("Performance.getMetrics")["metrics"]
+        return next(metric["value"] for metric in metrics if metric["name"] == "LayoutCount")
+
+    before = layouts()
+    page.evaluate(ROUNDS)
+    assert layouts() - before <= 12  # ten rounds, and two of something else; not one for each panel
+    page.get_by_role("button", name="Show it").click()
+    heard(page)
+    place = "(({ rounds, selected }) => [selected.round, rounds.length - 1])(window.specdec.store.state)"
+    featured, last = page.evaluate(place)
+    assert featured != last
+    # the run is at its featured round already
+    expect(page.get_by_role("button", name="Show it")).to_be_hidden()
+    for to_the_end in (
+        lambda: page.keyboard.press("End"),
+        page.get_by_role("button", name="Newest round").click,
+    ):
+        to_the_end()
+        assert page.evaluate(place) == [last, last]
+        page.get_by_role("button", name="Show it").click()
+        assert page.evaluate(place) == [featured, last]
+    node = page.locator("#tree .drawing .node.unvisited, #tree .drawing .node.accepted").first
+    node.click()  # a pressed node keeps its note
+    expect(page.locator("#tree .inspected")).to_contain_text("child index")
+    number, is_shorter = page.evaluate(STALE)  # the fixture fails if a script fails
+    assert number > 5
+    assert is_shorter
+
+
+def test_a_run_is_saved_with_plain_decoding_and_a_recorded_one_sets_its_prompt_and_method(tab, tmp_path):
+    page = tab((1280, 720), reduced_motion="reduce")
+    before = page.locator(".account .sum").text_content()
+    page.locator("#replay summary").click()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Trace (JSON)").click()
+    saved.value.save_as(tmp_path / "run.json")
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert len(run["baseline"]) == 64
+    assert len(run["timings"]) >= 3
     prompt = json.loads((traces.FOLDER / "early-rejection.json").read_text())["prompt"]
     page.locator("#replay .choose").select_option("early-rejection")
     expect(page.locator("#prompt textarea")).to_have_value(prompt)
@@ -259,20 +360,6 @@ def test_a_recorded_run_sets_its_prompt_and_method_and_a_change_is_marked(tab):
         "Press Generate for a run with the new ones."
     )
     expect(page.locator("body[data-changed]")).to_have_count(1)
-
-
-def test_a_saved_run_holds_plain_decoding_and_shows_its_lanes_when_it_is_opened(tab, tmp_path):
-    page = tab((1280, 720), reduced_motion="reduce")
-    before = page.locator(".account .sum").text_content()
-    page.locator("#replay summary").click()
-    with page.expect_download() as saved:
-        page.get_by_role("button", name="Trace (JSON)").click()
-    saved.value.save_as(tmp_path / "run.json")
-    run = json.loads((tmp_path / "run.json").read_text())
-    assert len(run["baseline"]) == 64
-    assert len(run["timings"]) >= 3
-    page.locator("#replay .choose").select_option("wide-tree")
-    page.wait_for_function("window.specdec.store.state.recorded.name === 'wide-tree'")
     page.locator("#replay input[type=file]").set_input_files(tmp_path / "run.json")
     page.wait_for_function("window.specdec.store.state.recorded.name === 'file'")
     expect(page.locator(".account .sum")).to_have_text(before)
@@ -289,19 +376,32 @@ def test_whoever_touches_what_is_shown_pauses_it(tab):
         page.wait_for_function("window.specdec.store.state.selected.round >= 2")
         page.locator(touched).first.click()
         expect(page.locator(word)).to_have_text("play")
-        at = page.evaluate("window.specdec.store.state.selected.round")
-        page.wait_for_timeout(1200)
-        assert page.evaluate("window.specdec.store.state.selected.round") == at, touched
+    at = page.evaluate("window.specdec.store.state.selected.round")
+    page.wait_for_timeout(1200)
+    assert page.evaluate("window.specdec.store.state.selected.round") == at
 
 
-def test_a_reload_keeps_the_visitors_run(tab):
-    page = tab((1280, 720), "?length=12&topology=sequence&k=2")
+def test_a_link_offers_its_run_and_a_reload_keeps_the_visitors_run(tab):
+    page = tab((1280, 720), "?length=6&topology=sequence&k=2&baseline=0")
+    expect(page.locator(".look")).to_have_text(re.compile("The settings of this link"))
+    page.wait_for_selector("#tree .drawing .node")
+    expect(page.locator("#stepper .play .word")).to_have_text("play")  # a recorded run at rest
+    expect(page.locator("#prompt textarea")).to_have_value(
+        page.evaluate("window.specdec.store.state.setup.prompt")
+    )
+    assert not page.evaluate("window.specdec.store.state.veiled")
+    page.get_by_role("button", name="Run it").click()
+    page.wait_for_function("document.body.dataset.phase === 'done'")
+    assert page.evaluate("window.specdec.store.state.setup.max_new_tokens") == 6
+    expect(page.get_by_role("button", name="Run it")).to_be_hidden()
+    expect(page.locator(".account .sum")).to_contain_text("Plain decoding was not measured")
+    choose(page.locator("#baseline input"))
     generate(page)
     text = page.locator("#text .tokens").text_content()
     page.reload()
     ready(page)
     assert page.locator("#text .tokens").text_content() == text
-    assert page.evaluate("window.specdec.store.state.baseline.length") == 12
+    assert page.evaluate("window.specdec.store.state.baseline.length") == 6
     page.evaluate(
         """() => {
           const { state: { setup, rounds }, receiveAll } = window.specdec.store;
@@ -325,7 +425,7 @@ def reload_in_a_run(page, button):
 
 
 def test_a_reload_that_ends_a_run_says_so(tab):
-    page = tab((1280, 720), "?length=200&topology=sequence&k=1")
+    page = tab((1280, 720), "?length=200&topology=sequence&k=1&baseline=0")
     reload_in_a_run(page, "Run it")
     expect(page.locator(".look")).to_have_text(ENDED)
     page.reload()  # the message is shown only once
@@ -344,22 +444,6 @@ def test_a_reload_that_ends_a_run_of_the_usual_settings_says_so_too(tab):
     expect(page.locator(".look")).to_have_text(ENDED)
     page.get_by_role("button", name="Run it").click()
     page.wait_for_function("document.body.dataset.phase === 'done'")
-
-
-def test_a_link_offers_its_run_and_shows_a_recorded_one_at_rest(tab):
-    page = tab((1280, 720), "?length=6&topology=sequence&k=2&baseline=0")
-    expect(page.locator(".look")).to_have_text(re.compile("The settings of this link"))
-    page.wait_for_selector("#tree .drawing .node")
-    expect(page.locator("#stepper .play .word")).to_have_text("play")
-    expect(page.locator("#prompt textarea")).to_have_value(
-        page.evaluate("window.specdec.store.state.setup.prompt")
-    )
-    assert not page.evaluate("window.specdec.store.state.veiled")
-    page.get_by_role("button", name="Run it").click()
-    page.wait_for_function("document.body.dataset.phase === 'done'")
-    assert page.evaluate("window.specdec.store.state.setup.max_new_tokens") == 6
-    expect(page.get_by_role("button", name="Run it")).to_be_hidden()
-    expect(page.locator(".account .sum")).to_contain_text("Plain decoding was not measured")
 
 
 def test_focus_is_seen_on_whatever_the_tab_key_meets(tab):
@@ -426,51 +510,43 @@ def test_a_change_during_a_run_is_marked_and_a_run_stopped_in_plain_decoding_is_
     expect(page.locator(".run-status")).to_contain_text("Done: 64 tokens in")
     expect(page.locator(".account .sum")).to_contain_text("Plain decoding was stopped after 0 tokens")
     expect(page.locator("#generate")).to_be_enabled()
-
-
-def test_a_refused_question_leaves_the_last_answer_marked(tab):
-    page = tab((1280, 720), reduced_motion="reduce")
     page.evaluate(f"({RECEIVE})(['running', 'done'], {{ chat: true }})")
     enter(page.locator("#prompt textarea"), "  ")
     expect(page.locator("body[data-changed]")).to_have_count(0)  # the conversation continues
-    generate(page, until="error")
+    generate(page, until="error")  # a refused question leaves the last answer marked
     expect(page.locator("#feed .run-error")).to_contain_text("The prompt is empty")
     expect(page.locator("body[data-changed]")).to_have_count(1)
     enter(page.locator("#prompt textarea"), "And then?")
     expect(page.locator("body[data-changed]")).to_have_count(0)
 
 
-def test_the_player_holds_all_its_parts_while_it_plays(tab):
+def test_on_a_tablet_the_player_holds_all_its_parts_and_the_drawer_leaves_its_own_button_free(tab):
     page = tab((820, 1180))
     page.wait_for_selector("#stepper .skip:enabled")
     right = "selector => document.querySelector(selector).getBoundingClientRect().right"
     assert page.evaluate(right, ".live-figure span") <= page.evaluate(right, "#stepper nav")
+    button = page.locator(".open-settings")
+    button.click()
+    expect(page.locator("#settings")).to_be_visible()
+    button.click()
+    expect(page.locator("#settings")).to_be_hidden()
+    button.click()
+    page.keyboard.press("Escape")
+    expect(page.locator("#settings")).to_be_hidden()
 
 
-def test_a_phone_has_no_empty_row_above_a_place_with_one_view(tab):
+def test_a_phone_has_no_empty_row_and_during_a_run_the_menu_hides_what_lies_below_it(tab):
     page = tab(PHONE, reduced_motion="reduce")
+    expect(page.locator(".account .equal")).to_be_visible()
+    page.evaluate(RECEIVE, ["running"])
+    expect(page.locator(".account .equal")).to_be_hidden()  # no tokens are compared yet
+    expect(page.locator("#replay .choose")).to_be_disabled()
+    expect(page.locator("#replay .choose")).to_have_css("opacity", "1")
     rows, row = page.locator("#tabs > .tab-wrapper"), page.locator("#tabs .places").bounding_box()["height"]
     assert rows.bounding_box()["height"] == 2 * row
     for place in ("Guess", "Will it pay?"):
         to(page, place)
         assert rows.bounding_box()["height"] == row, place
-
-
-def test_to_the_end_goes_to_the_end_by_key_and_by_button(tab):
-    page = tab((1280, 720), reduced_motion="reduce")
-    place = "(({ rounds, selected }) => [selected.round, rounds.length - 1])(window.specdec.store.state)"
-    featured, last = page.evaluate(place)
-    assert featured != last
-    # the run is at its featured round already
-    expect(page.get_by_role("button", name="Show it")).to_be_hidden()
-    for to_the_end in (
-        lambda: page.keyboard.press("End"),
-        page.get_by_role("button", name="Newest round").click,
-    ):
-        to_the_end()
-        assert page.evaluate(place) == [last, last]
-        page.get_by_role("button", name="Show it").click()
-        assert page.evaluate(place) == [featured, last]
 
 
 ACCOUNT = (
@@ -533,106 +609,6 @@ def test_what_a_run_gained_is_whole_on_a_low_window(tab):
         assert page.locator("#result").evaluate_all(panel) == [True, 0], size
 
 
-def test_during_a_run_the_menu_hides_what_lies_below_it_and_no_tokens_are_compared_yet(tab):
-    page = tab(PHONE, reduced_motion="reduce")
-    expect(page.locator(".account .equal")).to_be_visible()
-    page.evaluate(RECEIVE, ["running"])
-    expect(page.locator(".account .equal")).to_be_hidden()
-    expect(page.locator("#replay .choose")).to_be_disabled()
-    expect(page.locator("#replay .choose")).to_have_css("opacity", "1")
-
-
-def test_a_node_that_was_pressed_keeps_its_note_and_nothing_is_said_of_nothing(tab):
-    page = tab((1280, 720))
-    page.wait_for_function("window.specdec.store.state.veiled")
-    page.keyboard.press("Home")
-    page.keyboard.press("End")
-    node = page.locator("#tree .drawing .node.unvisited, #tree .drawing .node.accepted").first
-    node.click()
-    expect(page.locator("#tree .inspected")).to_contain_text("child index")
-
-
-STALE = """async () => {
-  const { store } = window.specdec;
-  const { rounds } = store.state;
-  const lengths = rounds.map(({ tokens }) => tokens.length);
-  const at = (length) => rounds[lengths.indexOf(length)].number;
-  store.select(at(Math.max(...lengths)));
-  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-  const drawn = [...document.querySelectorAll("#race .step, #race .row, #tree .node")];
-  store.select(at(Math.min(...lengths)));
-  for (const element of drawn) element.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
-  return [drawn.length, Math.max(...lengths) > Math.min(...lengths)];
-}"""
-"""Point at all parts of the drawings of a long round, while a short round is selected but not yet drawn."""
-
-
-def test_who_points_at_a_drawing_before_the_next_frame_causes_no_error(tab):
-    page = tab((1280, 720), reduced_motion="reduce")
-    page.wait_for_function("document.querySelectorAll('#race .step').length > 0")
-    number, is_shorter = page.evaluate(STALE)
-    assert number > 5
-    assert is_shorter
-
-
-def test_who_hears_the_page_hears_rejected_tokens_as_rejected_and_walks_tree_and_race(tab):
-    page = tab((1280, 720), reduced_motion="reduce")
-    entry, round = page.evaluate(
-        """() => {
-          const { recorded, rounds } = window.specdec.store.state;
-          return [recorded, rounds[recorded.round]];
-        }"""
-    )
-    page.wait_for_function("document.querySelectorAll('#race ol li').length > 0")
-    rejected = [node["text"].strip() for node in round["nodes"] if node["status"] == "rejected"]
-    text = page.locator("#text .story").aria_snapshot()
-    assert f'img "rejected: {rejected[-1]}"' in text
-    tree = page.locator("#tree").aria_snapshot()
-    walked = tree.split('list "The draft tree as a list"')[1]
-    assert walked.count("listitem: ") >= len(round["nodes"])
-    for status in ("accepted", "rejected", "not used"):
-        assert f": {status}, child index" in walked
-    race = page.locator("#race").aria_snapshot().split('list "The race as a list"')[1]
-    winner = round["tokens"][entry["step"]]["text"].strip()
-    assert race.count("arrives in the small model's race at") >= 2  # the number of bars that fit
-    assert winner in race
-
-
-ROUNDS = """async () => {
-  const { store } = window.specdec;
-  for (let round = 1; round <= 10; round++) {
-    store.seek(round);
-    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-  }
-}"""
-
-
-def test_a_round_is_laid_out_once_and_not_for_each_panel(tab):
-    page = tab((1280, 720), reduced_motion="reduce")
-    page.wait_for_function("window.specdec.store.state.rounds.length > 10")
-    devtools = page.context.new_cdp_session(page)
-    devtools.send("Performance.enable")
-
-    def layouts():
-        metrics = devtools.send("Performance.getMetrics")["metrics"]
-        return next(metric["value"] for metric in metrics if metric["name"] == "LayoutCount")
-
-    before = layouts()
-    page.evaluate(ROUNDS)
-    assert layouts() - before <= 12  # ten rounds, and two of something else
-
-
-def test_the_opening_fetches_few_files_and_each_once(tab):
-    page = tab((1280, 720))
-    page.wait_for_timeout(500)
-    fetched = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
-    assert len(fetched) < 10
-    assert len(fetched) == len(set(fetched))
-    ours = [re.sub("^v[0-9a-f]{12}/", "", name.split("/files/")[-1]) for name in fetched if "/files/" in name]
-    assert [name for name in ours if name.endswith(".js")] == ["bundle/main.js"]
-    assert [name for name in ours if name.endswith(".css")] == ["made/page.css"]
-
-
 def test_a_check_that_is_begun_before_its_script_has_come_begins_then(tab):
     page = tab((1280, 720))
     held = []
@@ -646,27 +622,10 @@ def test_a_check_that_is_begun_before_its_script_has_come_begins_then(tab):
     page.wait_for_function("document.body.dataset.check === 'running'")
 
 
-def test_the_drawer_leaves_its_own_button_free_and_ends_by_escape(tab):
-    page = tab((820, 1180))
-    button = page.locator(".open-settings")
-    button.click()
-    expect(page.locator("#settings")).to_be_visible()
-    button.click()
-    expect(page.locator("#settings")).to_be_hidden()
-    button.click()
-    page.keyboard.press("Escape")
-    expect(page.locator("#settings")).to_be_hidden()
-
-
 def test_the_story_shows_whole_lines(tab):
-    page = tab(SCREENS[0], "?length=120&seed=6&baseline=0", reduced_motion="reduce")
-    for size in (*SCREENS, PHONE, "projector"):
-        if size == "projector":
-            page = tab(SCREENS[1], "?projector=1", reduced_motion="reduce")
-            page.keyboard.press("End")
-        else:
-            resize(page, size)
-            generate(page)
+    for size, query in [*((size, "") for size in (*SCREENS, PHONE)), (SCREENS[1], "&projector=1")]:
+        page = tab(size, f"?trace=opening{query}", reduced_motion="reduce")
+        page.keyboard.press("End")
         settle(page)
         line, top, height = page.evaluate(
             """() => {
@@ -677,5 +636,5 @@ def test_the_story_shows_whole_lines(tab):
         assert top > 0, size
         lines = top / line
         whole = round(lines)
-        assert lines == (pytest.approx(whole, abs=0.01) if size == "projector" else whole), size  # it zooms
+        assert lines == (pytest.approx(whole, abs=0.01) if query else whole), size  # a projector zooms
         assert height % line in (0, 8), size

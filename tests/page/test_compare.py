@@ -51,9 +51,12 @@ def texts(updates):
 
 
 def test_ersd_writes_what_autoregressive_decoding_writes_whatever_drafts(known):
-    topologies = ["simple", "sequence", "batch", "specinfer"]
+    """Each topology with two drafts, and each draft on two topologies."""
+    drafts = [*LABELS]
     wanted = [
-        column(f"{draft} {name}", draft=draft, topology=name) for name in topologies for draft in LABELS
+        column(f"{draft} {name}", draft=draft, topology=name)
+        for place, name in enumerate(["simple", "sequence", "batch", "specinfer"])
+        for draft in (drafts[place], drafts[place - 1])
     ]
     for start in range(0, len(wanted), compare_run.MOST_COLUMNS):
         columns = wanted[start : start + compare_run.MOST_COLUMNS]

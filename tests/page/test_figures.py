@@ -14,13 +14,10 @@ def skeleton(request):
     return looks.skeleton(request.param())
 
 
-def test_a_skeleton_is_small_plain_json(skeleton):
+def test_a_skeleton_is_small_plain_json_and_transparent_so_that_dark_mode_stays_dark(skeleton):
     assert json.loads(json.dumps(skeleton)) == skeleton
     assert len(json.dumps(skeleton)) < 4000  # plotly's default template alone has 7 KB
     assert "template" not in skeleton["layout"]
-
-
-def test_backgrounds_are_transparent_so_that_dark_mode_stays_dark(skeleton):
     assert skeleton["layout"]["paper_bgcolor"] == skeleton["layout"]["plot_bgcolor"] == looks.TRANSPARENT
 
 

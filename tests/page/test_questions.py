@@ -58,11 +58,11 @@ def test_a_failure_of_ours_shows_no_internals(caplog):
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
-@pytest.mark.parametrize("question", [None, True, 5, 10**400, float("nan"), "x", "\ud800", [], [[1]], {}])
-def test_no_panel_fails_at_a_question_of_another_kind(function, question):
-    answer = function(question)
-    assert list(answer) == ["error"]
-    assert answer["error"].startswith(("the question = ", *(f"{name}: field" for name in NEEDED)))
+def test_no_panel_fails_at_a_question_of_another_kind(function):
+    for question in (None, True, 5, 10**400, float("nan"), "x", "\ud800", [], [[1]], {}):
+        answer = function(question)
+        assert list(answer) == ["error"]
+        assert answer["error"].startswith(("the question = ", *(f"{name}: field" for name in NEEDED)))
 
 
 NEEDED = ("p", "acceptance", "sentence", "method", "weights", "prompt", "token_ids", "preset")
