@@ -8,6 +8,7 @@ from html import unescape
 import pytest
 from playwright.sync_api import expect
 
+from specdec import smollm2
 from tests.conftest import (
     SLOW,
     enter,
@@ -291,3 +292,15 @@ def test_an_embedded_answer_is_decoded_with_the_template_and_a_saved_one_is_open
     chat.wait_for_function("window.specdec.store.state.recorded.name === 'file'")
     chat.wait_for_function("document.querySelectorAll('#text .prompt .turn').length === 3")
     assert turns(chat) == before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(smollm2.installed() is None, reason=f"no weights: {smollm2.INSTALL}")
+def test_the_page_that_opens_without_options_chats_with_smollm2(someone):
+    with serving(pair=None) as (address, _):
+        page = someone(f"{address}/?length=6&baseline=0")
+        page.wait_for_function("!document.body.hasAttribute('data-loading')", timeout=300_000)
+        ready(page)
+        setup = ask(page, "Name a colour.")["setup"]
+    assert setup["chat"]
+    assert "SmolLM2-135M-Instruct" in setup["models"][0]["name"]
