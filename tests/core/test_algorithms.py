@@ -18,12 +18,7 @@ from specdec import algorithms, optimal
 from specdec.race import Stream, log_exponentials, uniform
 from specdec.topology import Topology, batch, sequence, simple, specinfer
 from specdec.verify import verify_ersd, verify_gsd
-from tests.helpers.distributions import (
-    TREE,
-    adversarial,
-    pair_of,
-    random_table,
-)
+from tests.helpers.distributions import TREE, adversarial, pair_of, random_table
 
 WIDE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (1, 0, 0), (1, 0, 1)])
 SMALL = [simple(), sequence(2), batch(2), batch(3), TREE]

@@ -143,10 +143,7 @@ def test_a_recording_on_a_full_disk_keeps_the_one_before(pair, tmp_path):
     record_runs.write(wanted, moment, runs, tmp_path)
     path = tmp_path / f"{wanted.name}.json"
     before = path.read_text()
-    with (
-        full_disk(1000),
-        pytest.raises(ValueError, match=r"could not be written: .* The old file is kept"),
-    ):
+    with full_disk(1000), pytest.raises(ValueError, match=r"could not be written: .* The old file is kept"):
         record_runs.write(wanted, moment, runs, tmp_path)
     assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]

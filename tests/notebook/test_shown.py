@@ -196,10 +196,7 @@ def opened(browser, tmp_path):
 
     def opened(output, head="", body="", scheme="light"):
         context = browser.new_context(
-            viewport={"width": 960, "height": 800},
-            color_scheme=scheme,
-            offline=True,
-            reduced_motion="reduce",
+            viewport={"width": 960, "height": 800}, color_scheme=scheme, offline=True, reduced_motion="reduce"
         )
         contexts.append(context)
         context.set_default_timeout(SLOW)

@@ -116,11 +116,7 @@ def test_traversal_of_a_sequence_is_block_verification(k, tables, monkeypatch):
     assert distribution == block
 
 
-BROKEN = {
-    "residual": lambda P, _: P,
-    "without": lambda Q, _: Q,
-    "threshold": lambda P, Q, n: Fraction(1),
-}
+BROKEN = {"residual": lambda P, _: P, "without": lambda Q, _: Q, "threshold": lambda P, Q, n: Fraction(1)}
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,7 @@ TOPOLOGIES = [simple(), sequence(2), batch(2), TREE]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("rule", "topology"),
-    [("gsd", batch(3)), *itertools.product(["gsd", *OTHER_RULES], TOPOLOGIES)],
-    ids=str,
+    ("rule", "topology"), [("gsd", batch(3)), *itertools.product(["gsd", *OTHER_RULES], TOPOLOGIES)], ids=str
 )
 def test_a_rule_has_the_targets_joint_distribution_by_enumeration(rule, topology, monkeypatch):
     """Two tokens, or three if one is drafted: up to three rounds."""

@@ -48,10 +48,7 @@ def test_what_the_terminal_can_t_write_is_a_question_mark():
 def test_a_reader_that_goes_away_is_no_error(code):
     program = f"from specdec.commands import ended\nwith ended():\n    input(); {code}"
     process = subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     process.stdout.close()
     process.stdin.write(b"\n")

@@ -9,10 +9,7 @@ from scipy import stats as scipy_stats
 import specdec
 from research.estimates import quotient
 from specdec import theory
-from specdec.stats import (
-    IndexAcceptance,
-    acceptance_by_index,
-)
+from specdec.stats import IndexAcceptance, acceptance_by_index
 from specdec.topology import Topology, batch, sequence
 from specdec.trace import Acceptance, Node, Round, Seconds, Token
 from tests.helpers.distributions import pair_of
