@@ -4,6 +4,7 @@ choice."""
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,18 +68,17 @@ def decoded(pair, length=200, **settings):
 
 
 @pytest.mark.parametrize(
-    ("draft", "target", "fits"),
+    ("method", "draft", "target", "fits"),
     [
-        (2e3, lambda n: 1e3, lambda tree: tree.num_draft_tokens == 0),
-        (1e-3, lambda n: 1e3, lambda tree: tree.depth >= 12),
-        (1e-3, lambda n: 1e3 * n**2, lambda tree: tree.num_draft_tokens <= 1),
+        ("ersd", 2e3, lambda n: 1e3, lambda tree: tree.num_draft_tokens == 0),
+        ("gsd", 1e-3, lambda n: 1e3, lambda tree: tree.depth >= 12),
+        ("specinfer", 1e-3, lambda n: 1e3 * n**2, lambda tree: tree.num_draft_tokens <= 1),
     ],
     ids=["a draft dearer than the target: none", "all free: deep", "many at once are dear: none or one"],
 )
-@pytest.mark.parametrize("method", ["ersd", "gsd", "specinfer"])
 def test_the_tree_follows_the_times_of_the_rounds(clock, draft, target, fits, method):
     clock(target, draft)
-    trees = trees_of(decoded(pair_of_twins(), 600, method=method))
+    trees = trees_of(decoded(pair_of_twins(), 400, method=method))
     last = trees[-max(4, len(trees) // 5) :]
     assert sum(map(fits, last)) > 0.7 * len(last)  # other trees are tried now and then
 
@@ -100,21 +100,15 @@ def test_a_useless_draft_ends_at_plain_decoding_which_is_left_now_and_then(clock
     looks = [number for number in range(9, len(sizes)) if sizes[number] and not sizes[number - 1]]
     assert sum(map(bool, sizes[:50])) < 25
     assert 2 <= len(looks) <= 5
-    assert all(
-        later > earlier for earlier, later in zip(np.diff(looks)[:-1], np.diff(looks)[1:], strict=True)
-    )
+    assert (np.diff(looks, 2) > 0).all()  # later and later
     assert sum(map(bool, sizes[50:])) < 0.05 * len(sizes)
 
 
 def test_a_draft_that_becomes_right_is_found_again(clock):
     """Token 0 is followed by 1 and so on up to 60, at which both models stay. Before that the draft errs."""
     clock(lambda n: 10.0 + 0.1 * n, 1.0)
-    p = torch.zeros(61, 61)
-    p[range(60), range(1, 61)] = 1.0
-    p[60, 60] = 1.0
-    q = torch.zeros(61, 61)
-    q[:, 0] = 1.0
-    q[60, 0], q[60, 60] = 0.0, 1.0
+    p = np.eye(61)[[*range(1, 61), 60]]
+    q = np.eye(61)[[0] * 60 + [60]]
     sizes = [tree.num_draft_tokens for tree in trees_of(decoded(pair_of(p, q), 400))]
     assert min(sizes[20:60]) == 0
     assert min(sizes[-5:]) > 4
@@ -123,10 +117,12 @@ def test_a_draft_that_becomes_right_is_found_again(clock):
 def test_the_tree_shrinks_as_more_runs_share_a_forward():
     """Up to eight rows cost the same. Each further row costs an eighth of that."""
     cost = costs.RoundCost(joint(lambda n: max(1.0, n / 8)), joint(lambda n: 1e-9), NOTHING)
-    sizes = [
-        auto.chosen(np.array([0.6, 0.15]), cost, texts).topology.num_draft_tokens for texts in (1, 2, 4, 8)
-    ]
+    r = np.array([0.6, 0.15])
+    sizes = [auto.chosen(r, cost, texts).topology.num_draft_tokens for texts in (1, 2, 4, 8)]
     assert sizes[0] > sizes[1] > sizes[2] > sizes[3] == 0
+    for each in auto.chosen(r, cost).candidates:
+        expected = theory.expected_tokens(r, each.topology) if each.paths else 1.0
+        assert each.expected_tokens == pytest.approx(expected)
 
 
 def test_the_next_run_begins_with_what_others_told(clock):
@@ -144,9 +140,9 @@ def test_the_next_run_begins_with_what_others_told(clock):
 
 def test_what_is_remembered_of_a_pair_is_bounded():
     pair = pair_of_twins()
-    for seed in range(20):
+    for seed in range(12):
         specdec.generate(pair, [0], topology="auto", max_new_tokens=3, seed=seed)
-    for step in range(100):
+    for step in range(70):
         specdec.generate(pair, [0], topology="auto", max_new_tokens=2, temperature=0.1 * step, seed=0)
     learned = auto.learned_of(pair)
     assert max(map(len, learned.runs.values())) <= 8
@@ -174,16 +170,12 @@ def test_times_of_rounds_tell_what_rounds_cost():
                 continue
             levels, rows = costs.work_of(round)
             rest = specdec.trace.Seconds(verify=1.0, rest=0.5 * len(round.nodes))
-            round = specdec.trace.Round(**{name: getattr(round, name) for name in ROUND} | {"seconds": rest})
-            times.add([round], 2.0 * levels + rows, 11.0 + len(round.nodes))
+            times.add([replace(round, seconds=rest)], 2.0 * levels + rows, 11.0 + len(round.nodes))
     cost = times.costs()
     assert [cost.target.seconds(1, n) for n in (1, 5, 10)] == pytest.approx([11, 15, 20])
     assert cost.draft.seconds(1, 1) == pytest.approx(3)
     over = cost.overhead(1)
     assert (over.empty, over.drafting, over.node) == pytest.approx((1, 0.5, 0.5))
-
-
-ROUND = ("number", "position", "tokens", "nodes", "steps", "text", "finish")
 
 
 def test_a_first_slow_round_is_not_believed():
@@ -216,22 +208,12 @@ def test_the_record_says_among_what_the_tree_would_be_chosen():
     g = specdec.generate(pair, [0], topology="auto", max_new_tokens=40, seed=0)
     assert g.choice[0].paths == ()
     for candidate in g.choice:
-        assert candidate.tokens_per_second == pytest.approx(
-            1000 * candidate.expected_tokens / candidate.milliseconds.total
-        )
+        rate = 1000 * candidate.expected_tokens / candidate.milliseconds.total
+        assert candidate.tokens_per_second == pytest.approx(rate)
     best = max(g.choice, key=lambda candidate: candidate.tokens_per_second)
     assert [candidate.chosen for candidate in g.choice] == [candidate is best for candidate in g.choice]
     assert specdec.Generation.from_json(g.to_json()) == g
     assert specdec.generate(pair, [0], max_new_tokens=4, seed=0).choice is None
-
-
-def test_expected_tokens_are_those_of_the_tree():
-    r = np.array([0.6, 0.2])
-    for each in auto.chosen(
-        r, costs.RoundCost(joint(lambda n: 1.0), joint(lambda n: 0.1), NOTHING)
-    ).candidates:
-        expected = theory.expected_tokens(r, each.topology) if each.paths else 1.0
-        assert each.expected_tokens == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("kind", ["target", "draft"])
@@ -241,7 +223,7 @@ def test_a_model_that_scores_sequences_only_gets_sequences(kind):
     assert all(tree.is_sequence for tree in trees_of(decoded(pair)))
 
 
-@pytest.mark.parametrize("context_length", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("context_length", [1, 2, 3, 6])
 def test_a_draft_that_reads_little_is_measured_on_smaller_trees(context_length):
     table = random_table(6, 0, 3)
     pair = specdec.ModelPair(MarkovModel(table), MarkovModel(table, context_length=context_length))
@@ -252,17 +234,18 @@ def test_a_draft_that_reads_little_is_measured_on_smaller_trees(context_length):
 def test_a_server_that_is_asked_for_many_temperatures_forgets_the_oldest(monkeypatch):
     monkeypatch.setattr(acceptance, "_REMEMBERED", 3)
     pair = pair_of_twins()
-    for temperature in (0.5, 0.6, 0.7, 0.8, 0.9):
+    for temperature in (0.6, 0.7, 0.8, 0.9):
         specdec.measure_acceptance(pair, [0], temperature=temperature)
     assert [sampling.temperature for _, sampling, *_ in pair.measurements] == [0.7, 0.8, 0.9]
 
 
 GRID = [
     {"temperature": temperature, "top_p": top_p, "top_k": top_k}
-    for temperature in (0.0, 0.3, 0.7, 1.0, 2.0)
-    for top_p in (0.05, 0.5, 0.9, 1.0)
-    for top_k in (0, 1, 5)
+    for i, temperature in enumerate((0.0, 0.3, 1.0, 2.0))
+    for j, top_p in enumerate((0.05, 0.5, 0.9, 1.0))
+    for top_k in [(0, 1, 5)[(i + j) % 3]]
 ]
+"""Each temperature with each top-p, and each top-k with both."""
 
 
 @pytest.mark.slow

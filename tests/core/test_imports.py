@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -55,29 +55,28 @@ HEAVY = {
 
 def python_files(root: Path) -> dict[str, Path]:
     """Dotted name -> file, for all files in the folders of `LAYERS`. A package is its `__init__.py`."""
-    paths = [path for name in LAYERS for path in sorted((root / name).rglob("*.py"))]
-    return {
-        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in paths
-    }
+    paths = [path.relative_to(root) for name in LAYERS for path in sorted((root / name).rglob("*.py"))]
+    return {".".join(path.with_suffix("").parts).removesuffix(".__init__"): root / path for path in paths}
 
 
-def imported(path: Path) -> Iterator[tuple[str, ...]]:
+@cache
+def imported(path: Path) -> list[tuple[str, ...]]:
     """The modules that a file imports at any depth of its code, also for types alone: candidates, the
     likeliest first.
 
     Imports under `if __name__ == "__main__"` are left out, because importing the file never runs them.
     """
-    tree = ast.parse(path.read_text())
-    tree.body = [
-        node for node in tree.body if not (isinstance(node, ast.If) and "__main__" in ast.unparse(node.test))
-    ]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name,) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path} imports relatively"
-            yield from ((f"{node.module}.{alias.name}", node.module) for alias in node.names)
+    found: list[tuple[str, ...]] = []
+    for part in ast.parse(path.read_text()).body:
+        if isinstance(part, ast.If) and "__main__" in ast.unparse(part.test):
+            continue
+        for node in ast.walk(part):
+            if isinstance(node, ast.Import):
+                found += [(alias.name,) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{path} imports relatively"
+                found += [(f"{node.module}.{alias.name}", node.module) for alias in node.names]
+    return found
 
 
 def between_files(root: Path) -> dict[str, set[str]]:
@@ -137,7 +136,8 @@ def test_imports_go_downwards(name):
 
 
 def test_there_is_no_circle_between_files_or_folders():
-    assert circle(between_files(ROOT)) == circle(between_parts(between_files(ROOT))) == []
+    files = between_files(ROOT)
+    assert circle(files) == circle(between_parts(files)) == []
 
 
 @pytest.mark.parametrize(

@@ -72,13 +72,10 @@ def test_a_change_that_would_lower_the_gain_is_not_told_as_a_gain():
     assert f", without the time of further rows {found.without['the time of further rows']:.2f}." in words
 
 
-def test_a_pair_that_gains_nothing_is_told_so():
+def test_a_pair_that_gains_nothing_and_a_gain_within_the_error_are_told_so():
     found = Payoff.of(setup([0.1], draft=2.0, row=1.0))
     assert (found.speed_up, found.drafted) == (1.0, 0)
     assert "does not pay" in found.sentences()[0]
-
-
-def test_a_gain_within_the_error_is_no_gain_and_said_so():
     found = Payoff.of(setup([0.114], draft=0.1, row=0.0))
     assert 1 < found.speed_up < 1.02
     assert found.least_acceptance < 0.114
@@ -99,17 +96,14 @@ def test_a_change_that_is_no_set_up_is_named(wrong):
 
 
 def test_a_shape_restricts_the_trees():
-    of_shape = {
-        shape: [Payoff.of(setup([0.6, 0.3], 0.0, 0.01, shape=shape)).curve[k].tokens_per_call for k in (1, 2)]
-        for shape in ("best", "sequence", "batch")
-    }
-    assert of_shape["sequence"] == pytest.approx([1.6, 1.96])
-    assert of_shape["batch"] == pytest.approx([1.6, 1.9])
-    assert of_shape["best"] == pytest.approx([1.6, 1.96])
+    for shape, tokens in (("sequence", [1.6, 1.96]), ("batch", [1.6, 1.9]), ("best", [1.6, 1.96])):
+        curve = Payoff.of(setup([0.6, 0.3], 0.0, 0.01, shape=shape)).curve
+        assert [curve[k].tokens_per_call for k in (1, 2)] == pytest.approx(tokens)
 
 
-@pytest.mark.parametrize("tree", [sequence(3), specinfer(8), Topology([(0,), (1,), (0, 0)])])
-@pytest.mark.parametrize("texts", [1, 4])
+@pytest.mark.parametrize(
+    ("tree", "texts"), [(sequence(3), 4), (specinfer(8), 1), (Topology([(0,), (1,), (0, 0)]), 4)]
+)
 def test_the_gain_of_a_tree_counts_its_tokens_rows_and_levels(tree, texts):
     own = setup([0.6, 0.3, 0.05], draft=0.1, row=0.02, texts=texts)
     reach = [np.prod([[0.6, 0.3, 0.05][i] for i in path]) for path in tree.paths]
@@ -130,7 +124,6 @@ def test_the_gain_of_a_tree_is_that_of_the_verdict_where_the_target_reads_tokens
 
 def test_changed_values_replace_their_own_and_keep_the_rest():
     own = setup([0.5, 0.2], draft=0.1, row=0.01)
-    # changes in proportion to the rest
     assert changed(own, acceptance=0.75).acceptance == pytest.approx([0.75, 0.1])
     assert changed(own, acceptance=0.25).acceptance == pytest.approx([0.25, 0.1])  # in proportion
     assert changed(own, draft_step=0.3).draft_step == pytest.approx(0.3)
@@ -143,7 +136,7 @@ def test_changed_values_replace_their_own_and_keep_the_rest():
     assert gain(changed(own, texts=64, rows=[float(n) for n in ROWS])) == 1  # each row costs a call
 
 
-@pytest.mark.parametrize("arithmetic", [50e9, 100e9, 190e9, 1e12, 1e15])
+@pytest.mark.parametrize("arithmetic", [50e9, 190e9, 1e15])
 def test_a_roofline_is_the_longer_of_reading_and_arithmetic_wherever_its_ridge_is(arithmetic):
     cost = roofline(parameters=1e9, bytes_each=1, bandwidth=50e9, arithmetic=arithmetic)
     for rows in (*range(1, 40), 10_000, 30_000):
@@ -189,16 +182,12 @@ def test_the_check_goes_through_all_its_stages(capsys, tmp_path):
 
 
 def test_a_prediction_that_is_off_is_marked():
-    values = {"value": 1.0, "low": 0.9, "high": 1.1}
-    rows = [
-        check.CASES[0]._asdict() | {"predicted": value, "measured": values} for value in (0.95, 1.12, 0.85)
-    ]
+    row = check.CASES[0]._asdict() | {"measured": {"value": 1.0, "low": 0.9, "high": 1.1}}
+    rows = [row | {"predicted": value} for value in (0.95, 1.12, 0.85)]
     lines = check.table(rows).splitlines()[2:]
     assert ["above 10%" in line for line in lines] == [False, True, True]
 
 
 def test_committed_results_are_those_of_the_check():
     rows = json.loads((ASSETS / "results" / "payoff.json").read_text())["check"]
-    assert [[row[name] for name in check.Case._fields] for row in rows] == [
-        list(case) for case in check.CASES
-    ]
+    assert [check.Case(*(row[name] for name in check.Case._fields)) for row in rows] == check.CASES

@@ -62,12 +62,11 @@ def test_half_precision_logits_keep_the_tail_of_a_large_vocabulary():
     assert (probs(logits) > 0).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("place", [0, 1, 4097, 9999])
+@pytest.mark.parametrize(("dtype", "place"), [("float32", 0), ("float64", 4097), ("bfloat16", 9999)])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("temperature", [0, 0.5, 1.0])
 def test_one_broken_logit_of_many_is_noticed_wherever_it_is(dtype, place, bad, temperature):
-    logits = torch.zeros(2, 10_000, dtype=dtype)
+    logits = torch.zeros(2, 10_000, dtype=getattr(torch, dtype))
     logits[1, place] = bad
     for broken in (logits, logits.new_full((1, 2), -math.inf)):
         with pytest.raises(ValueError, match="logits"):

@@ -1,5 +1,6 @@
 """Exponential races keyed by position."""
 
+import itertools
 import math
 
 import numpy as np
@@ -109,8 +110,9 @@ def test_sparse_races_have_the_arrivals_of_whole_ones(monkeypatch):
     assert sparse_races_differ() > 3
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("place", [0, 9_999, 19_999])
+@pytest.mark.parametrize(
+    ("bad", "place"), [(math.nan, 0), (math.inf, 9_999), (-math.inf, 0), (math.nan, 19_999)]
+)
 @pytest.mark.parametrize("kind", [SparseRace, lambda key, size: race_of(log_exponentials(key, [0], size)[0])])
 def test_a_race_under_broken_weights_ends_at_a_broken_one(kind, place, bad):
     """ERSD looks at the winner's weight alone to notice broken logits."""
@@ -121,9 +123,8 @@ def test_a_race_under_broken_weights_ends_at_a_broken_one(kind, place, bad):
     assert race.arrivals(log_p[None], 1) == [[]]
 
 
-@pytest.mark.parametrize("temperature", [0, 0.05, 0.3, 1])
+@pytest.mark.parametrize(("vocab_size", "temperature"), [(50, 0), (20_000, 0), (50, 1), (20_000, 0.3)])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("vocab_size", [50, 20_000])
 def test_ersd_notices_broken_logits(vocab_size, bad, temperature):
     logits = torch.zeros(1, vocab_size)
     logits[:, 1 if bad != -math.inf else slice(None)] = bad
@@ -186,12 +187,8 @@ def test_arrivals_stop_at_the_support_and_at_the_vocabulary(kind):
 
 
 def test_streams_seeds_and_positions_differ():
-    rows = [
-        log_exponentials(seed, [position], 4, stream=stream)[0]
-        for seed in (0, 1)
-        for position in (0, 1)
-        for stream in Stream
-    ]
+    keys = itertools.product((0, 1), (0, 1), Stream)
+    rows = [log_exponentials(seed, [position], 4, stream=stream)[0] for seed, position, stream in keys]
     assert len({tuple(row.tolist()) for row in rows}) == 4 * len(Stream)
 
 

@@ -24,7 +24,7 @@ def models(request):
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_texts_are_those_of_the_decoder(method, topology, models):
     pair = specdec.ModelPair(*models)
-    for seed, temperature in ((0, 1.0), (1, 0.6), (2, 1.4)):
+    for seed, temperature in ((0, 1.0), (1, 0.6)):
         settings = {"method": method, "max_new_tokens": 40, "temperature": temperature, "seed": seed}
         want = specdec.generate(pair, PROMPT, topology=topology, **settings)
         assert want.num_target_calls < 40 or not topology.num_draft_tokens  # some drafts were accepted
