@@ -77,7 +77,7 @@ def test_first_tokens_race_has_the_targets_distribution():
     """A χ² test, in which a false alarm has probability 1e-6. The control is the distribution of the draft.
     ERSD's text is that of plain decoding."""
     pair = adversarial_pair()
-    runs = [begun(pair, "ersd", sequence(2), seed) for seed in range(4000)]
+    runs = [begun(pair, "ersd", sequence(2), seed) for seed in range(2000)]
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
     assert chi_square_p_value(runs, joint_distribution(pair.draft, [0], 2)) < FALSE_ALARM
 
@@ -99,7 +99,7 @@ def test_a_rule_end_to_end_has_the_targets_distribution(method, topology):
     """A χ² test of the first two tokens, with 16 tokens and q ∝ 1/p. A false alarm has probability 1e-6
     for each."""
     pair = adversarial_pair()
-    runs = [begun(pair, method, topology, seed) for seed in range(3000)]
+    runs = [begun(pair, method, topology, seed) for seed in range(2000)]
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
 
 
@@ -135,12 +135,12 @@ LOW_TEMPERATURES = {
 
 @pytest.mark.parametrize("case", LOW_TEMPERATURES)
 def test_gsd_is_exact_at_low_temperatures(case):
-    """A χ² test of one token in 6,000 runs. A false alarm has probability 1e-6."""
+    """A χ² test of one token in 2,000 runs. A false alarm has probability 1e-6."""
     tables, (topology, temperature) = LOW_TEMPERATURES[case]
     pair = specdec.ModelPair(*(MarkovModel(torch.full((len(t),), 1 / len(t))) for t in tables))
     for model, table in zip((pair.target, pair.draft), tables, strict=True):
         model.log_table = table
-    runs = [begun(pair, "gsd", topology, s, 1, temperature=temperature) for s in range(6000)]
+    runs = [begun(pair, "gsd", topology, s, 1, temperature=temperature) for s in range(2000)]
     p = torch.softmax((tables[0] - tables[0].max()).double() / temperature, -1)
     assert chi_square_p_value(runs, {(i,): float(x) for i, x in enumerate(p)}) > FALSE_ALARM
 

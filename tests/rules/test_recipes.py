@@ -233,7 +233,13 @@ setting = {
 print(json.dumps({"rule": rule, "drafter": drafter, "setting": setting}))
 """
 
-
+TESTS = """
+import sys, pytest
+files = ["tests/rules/test_other_rules.py", "tests/page/test_colours.py", "tests/core/test_imports.py"]
+wanted = "on_the_same_noise and matching or both_themes or downwards or circle"
+sys.exit(pytest.main(["-rp", *files, "-k", wanted]))
+"""
+"""The copy's own tests of its new parts."""
 WRITING = """
 import runpy
 for name in ("catalogue", "schema", "settings"):
@@ -259,30 +265,19 @@ def project(tmp_path_factory):
         (folder / name).write_text(source.replace(before, text))
     with (folder / "tests" / "helpers" / "other_rules.py").open("a") as plain:
         plain.write(PLAIN)
-    run(folder, "-c", WRITING)
     return folder
 
 
 @pytest.fixture(scope="module")
 def found(project):
-    """What the new parts do in the copy."""
-    return json.loads(run(project, "-c", CHECKS).splitlines()[-1])
-
-
-def run(project, *arguments):
-    """The output of this Python in the copy. The test fails if the command fails."""
+    """What the new parts do in the copy, and what its own tests say of them, in one process."""
     # the machine's cache has no compiled forward for the copy's place
-    settings = {"PYTHONPATH": str(project), "SPECDEC_KERNELS": "0"}
-    result = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=project,
-        env=os.environ | settings,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    settings = os.environ | {"PYTHONPATH": str(project), "SPECDEC_KERNELS": "0"}
+    command = [sys.executable, "-c", WRITING + CHECKS + TESTS]
+    result = subprocess.run(command, cwd=project, env=settings, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-    return result.stdout
+    [parts] = [line for line in result.stdout.splitlines() if line.startswith('{"rule"')]
+    return json.loads(parts) | {"tests": result.stdout}
 
 
 @pytest.mark.slow
@@ -325,7 +320,7 @@ def test_a_new_setting_takes_its_rows_and_the_core(project, found):
 
 
 @pytest.mark.slow
-def test_a_new_tab_takes_five_places(project, someone):
+def test_a_new_tab_takes_five_places(project, found, someone):
     from playwright.sync_api import expect  # the tests of the rules need no browser
 
     from tests.stress.visitors import serving
@@ -337,14 +332,11 @@ def test_a_new_tab_takes_five_places(project, someone):
 
 
 @pytest.mark.slow
-def test_the_project_s_own_tests_hold_for_what_is_new(project):
-    files = ("tests/rules/test_other_rules.py", "tests/page/test_colours.py", "tests/core/test_imports.py")
-    wanted = "on_the_same_noise and matching or both_themes or downwards or circle"
-    said = run(project, "-m", "pytest", "-rp", *files, "-k", wanted)
+def test_the_project_s_own_tests_hold_for_what_is_new(found):
     passed = ("plain_form_decides.*matching", "both_themes_have_the_same_colours")
     new = ("methods.matching", "drafters.again", "coin.panel")
     for name in (*passed, *(f"downwards.*{name}" for name in new), "no_circle"):
-        assert re.search(rf"PASSED .*{name}", said), name
+        assert re.search(rf"PASSED .*{name}", found["tests"]), name
 
 
 def test_every_setting_of_the_decoder_is_an_argument_with_the_default_of_its_row():
