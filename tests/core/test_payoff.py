@@ -171,23 +171,17 @@ def test_the_command_measures_a_pair(capsys, tmp_path):
 
 
 @pytest.mark.usefixtures("small")
-def test_the_check_goes_through_all_its_stages(capsys, tmp_path):
+def test_the_check_goes_through_all_its_stages(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(check, "CASES", check.CASES[::4])
     check.main(["--smoke", "--save", str(tmp_path / "check.json")])
     rows = json.loads((tmp_path / "check.json").read_text())["check"]
-    assert len(rows) == len(check.CASES) == 6
+    assert len(rows) == len(check.CASES) == 2
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(rows)
     for row in rows:
         assert row["predicted"] == pytest.approx(gain_of(SetUp.from_json(row["setup"]), named(row["tree"])))
         assert row["measured"]["value"] > 0
 
 
-def test_a_prediction_that_is_off_is_marked():
-    row = check.CASES[0]._asdict() | {"measured": {"value": 1.0, "low": 0.9, "high": 1.1}}
-    rows = [row | {"predicted": value} for value in (0.95, 1.12, 0.85)]
-    lines = check.table(rows).splitlines()[2:]
-    assert ["above 10%" in line for line in lines] == [False, True, True]
-
-
 def test_committed_results_are_those_of_the_check():
     rows = json.loads((ASSETS / "results" / "payoff.json").read_text())["check"]
-    assert [check.Case(*(row[name] for name in check.Case._fields)) for row in rows] == check.CASES
+    assert [check.Case(*(row[name] for name in check.Case._fields)) for row in rows] == list(check.CASES)

@@ -136,15 +136,6 @@ def test_greedy_texts_are_equal_and_copies_save_calls(method):
         assert len(run.rounds) < len(generated(method, "model", temperature=0, seed=1).rounds)
 
 
-@pytest.mark.parametrize("method", DRAFTING)
-def test_a_text_is_repeated_from_its_record(method):
-    first = generated(method, MODEL_AND_COPIES, detail=True, tokens=60)
-    assert specdec.Generation.from_json(first.to_json()) == first
-    assert (first.drafter, first.draft) == (MODEL_AND_COPIES, "draft, model+copies")
-    again = generated(method, first.drafter, topology=Topology(first.paths), tokens=60)
-    assert again.token_ids == first.token_ids
-
-
 # ---------------------------------------------------------------- the paths
 
 
@@ -214,7 +205,9 @@ def test_the_model_rests_where_a_path_promises_as_much_as_its_tree():
 
 
 def test_copied_nodes_do_not_count_as_the_draft_s():
-    run = generated("ersd", COPIES)
+    run = generated("ersd", COPIES, detail=True)
+    assert specdec.Generation.from_json(run.to_json()) == run
+    assert (run.drafter, run.draft) == (COPIES, COPIES)
     assert copied(run)
     assert [*run.rounds[0].verified()] == []
     assert run.acceptance.num_accepted == len(copied(run))
@@ -249,10 +242,13 @@ def test_copying_goes_on_where_the_text_is_too_long_for_the_draft(method):
 # ---------------------------------------------------------------- mistakes
 
 
-def test_copies_need_no_draft_model():
+def test_copies_need_no_draft_model_and_no_trees():
     alone = specdec.ModelPair(PAIR.target)
     for method in DRAFTING:
         assert copied(generated(method, COPIES, alone, topology=None))
+    pair = markov_pair(4)
+    pair.target.capability = "sequence"
+    assert copied(generated("ersd", COPIES, pair))
 
 
 @pytest.mark.parametrize(
@@ -270,12 +266,6 @@ def test_mistakes_are_named(drafter, capability, names):
     with pytest.raises(ValueError, match=names):
         generated("gsd", drafter, pair)
     assert drafter == "copy" or drafter in DRAFTERS
-
-
-def test_a_target_of_sequences_takes_copies_alone():
-    pair = markov_pair(4)
-    pair.target.capability = "sequence"
-    assert copied(generated("ersd", COPIES, pair))
 
 
 def test_a_path_never_grows_beyond_its_limit():

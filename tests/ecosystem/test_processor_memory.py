@@ -88,14 +88,9 @@ def texts(models, make, marker):
     STATE["on"] = False
     want = target.generate(PROMPT, **settings, **make(marker))
     STATE["on"] = False
-    ours = {
-        "custom_generate": specdec.custom_generate,
-        "draft": draft,
-        "method": "gsd",
-        "topology": specinfer(8),
-    }
+    ours = {"custom_generate": specdec.custom_generate, "draft": draft, "method": "gsd"}
     try:
-        return want, target.generate(PROMPT, **settings, **make(marker), **ours)
+        return want, target.generate(PROMPT, **settings, **make(marker), **ours, topology=specinfer(8))
     except ValueError:
         return want, None
 
@@ -111,7 +106,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_processor_with_a_memory_is_right_or_refused(models, kind):
     refused = 0
-    for marker in range(3, 61, 3):
+    for marker in range(3, 61, 6):
         want, have = texts(models, KINDS[kind], marker)
         assert have is None or torch.equal(have, want), marker
         refused += have is None
@@ -119,21 +114,16 @@ def test_a_processor_with_a_memory_is_right_or_refused(models, kind):
 
 
 def test_a_processor_that_depends_on_the_text_alone_is_never_refused(models):
-    for marker in range(3, 61, 3):
+    for marker in range(3, 61, 6):
         want, have = texts(models, lambda marker: {"logits_processor": [Pure(marker)]}, marker)
         assert torch.equal(have, want)
 
 
 def test_a_processor_that_cannot_be_copied_is_named(models):
     target, draft = models
+    settings = {"max_new_tokens": 4, "logits_processor": [Locked(3)]}
     with pytest.raises(ValueError, match="logits_processor Locked can't be copied"):
-        target.generate(
-            PROMPT,
-            max_new_tokens=4,
-            custom_generate=specdec.custom_generate,
-            draft=draft,
-            logits_processor=[Locked(3)],
-        )
+        target.generate(PROMPT, **settings, custom_generate=specdec.custom_generate, draft=draft)
 
 
 def test_a_copy_shares_models_and_no_variables():

@@ -12,7 +12,7 @@ from specdec.topology import batch, sequence, specinfer
 from tests.ecosystem.test_custom_generate import models
 
 EOS = 2
-REQUESTS = 60
+REQUESTS = 40
 
 
 class Biased(LogitsProcessor):

@@ -37,20 +37,15 @@ def round_of(tokens, nodes=()):
 
 def rounds_of(method, topology, seed, tokens=4000):
     """Rounds on tokens that are independent, so that the acceptance by index is the same at every node."""
-    g = specdec.generate(
-        pair_of(P, Q), [0], method=method, topology=topology, max_new_tokens=tokens, seed=seed
-    )
-    return g.rounds
+    settings = {"method": method, "topology": topology, "max_new_tokens": tokens, "seed": seed}
+    return specdec.generate(pair_of(P, Q), [0], **settings).rounds
 
 
 def test_acceptance_counts_verified_nodes_by_index_and_rounds_by_position():
+    paths, statuses = [(0,), (1,), (0, 0), (1, 0)], {"a": "accepted", "r": "rejected", "u": "unvisited"}
     both, second, neither = (
-        round_of(tokens, dict(zip([(0,), (1,), (0, 0), (1, 0)], status.split(), strict=True)))
-        for tokens, status in (
-            (2, "accepted rejected rejected unvisited"),
-            (2, "rejected accepted unvisited rejected"),
-            (1, "rejected rejected unvisited unvisited"),
-        )
+        round_of(tokens, zip(paths, map(statuses.get, status), strict=True))
+        for tokens, status in ((2, "arru"), (2, "raur"), (1, "rruu"))
     )
     assert acceptance_by_index([both, second]) == [IndexAcceptance(0, 1, 4), IndexAcceptance(1, 1, 2)]
     assert acceptance_by_index([]) == []
@@ -96,24 +91,16 @@ def test_nothing_offered_says_nothing():
 def test_acceptance_from_sequence_and_batch_runs_equals_the_theory(method):
     """The estimate of the paper. Negative control: the other method's rates are outside the interval."""
     rounds = [*rounds_of(method, sequence(3), 1), *rounds_of(method, batch(4), 2)]
-    estimated = acceptance_by_index(rounds)
-    distributions = {
-        "gsd": theory.gsd_acceptance_by_index(P, Q, 4),
-        "ersd": theory.ersd_acceptance_by_index(P, Q, 4),
-    }
-    other = {"gsd": "ersd", "ersd": "gsd"}[method]
-
-    def inside(distribution):
-        return [low <= float(rate) <= high for (low, high), rate in zip(intervals, distribution, strict=True)]
-
-    intervals = [index.interval(Z) for index in estimated]
-    assert all(inside(distributions[method]))
-    assert not all(inside(distributions[other]))
+    intervals = [index.interval(Z) for index in acceptance_by_index(rounds)]
+    for name in ("gsd", "ersd"):
+        exact = getattr(theory, f"{name}_acceptance_by_index")(P, Q, 4).tolist()
+        inside = all(low <= rate <= high for (low, high), rate in zip(intervals, exact, strict=True))
+        assert inside == (name == method)
 
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_block_efficiency_of_decoding_equals_expected_tokens(method):
-    by_index = {"gsd": theory.gsd_acceptance_by_index, "ersd": theory.ersd_acceptance_by_index}[method]
+    by_index = getattr(theory, f"{method}_acceptance_by_index")
     tree = Topology([(0,), (1,), (0, 0), (0, 1), (0, 0, 0)])
     rounds = rounds_of(method, tree, 3)[:-6]  # without the rounds that the end of the text cuts
     efficiency = block_efficiency([round] for round in rounds)
