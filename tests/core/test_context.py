@@ -16,7 +16,7 @@ from specdec.context.growth import Branch, child_counts, plan
 from specdec.drafters import context as context_draft
 from specdec.exactness.losslessness import joint_distribution
 from specdec.probs import Sampling
-from tests.helpers.context_trees import AVERAGE, FEATURES, capricious
+from tests.helpers.context_trees import AVERAGE, capricious
 from tests.helpers.distributions import (
     FALSE_ALARM,
     adversarial_pair,
@@ -111,10 +111,8 @@ def test_a_round_never_drafts_more_than_k_and_shapes_differ(method, k):
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_only_tokens_with_draft_probability_are_drafted(method):
-    pair = pair_of([0.25] * 4, [0.5, 0.5, 0.0, 0.0])
-    g = specdec.generate(
-        pair, [0], method=method, topology=ContextTree(capricious(method), 6), max_new_tokens=60, seed=0
-    )
+    pair, tree = pair_of([0.25] * 4, [0.5, 0.5, 0.0, 0.0]), ContextTree(capricious(method), 6)
+    g = specdec.generate(pair, [0], method=method, topology=tree, max_new_tokens=60, seed=0)
     assert all(node.token_id in (0, 1) for round in g.rounds for node in round.nodes)
 
 
@@ -180,11 +178,9 @@ def test_rates_are_computed_where_the_hazards_are(device):
     children = torch.zeros(3, WIDTH, dtype=torch.int64, device=device)
     uniforms = torch.ones(WIDTH)
     for method in STAGES:
-        stages = {
-            name: Hazards(torch.zeros(WIDTH, count, device="meta"), torch.zeros(WIDTH, device="meta"))
-            for name, count in FEATURES[method].items()
-        }
-        there = ContextAcceptance(method, AVERAGE, stages)
+        there = capricious(method)
+        for name, stage in there.stages.items():
+            there.stages[name] = Hazards(stage.weights.to("meta"), stage.bias.to("meta"))
         if method == "ersd":
             rates = [there.of_drafted_ersd(log_q, times, children)]
         else:

@@ -22,7 +22,6 @@ TREE = Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
 
 def endless_pair(target, draft=None):
-    """A pair without tokens that end a text."""
     pair = specdec.ModelPair(target, draft)
     pair.eos_ids = frozenset()
     return pair
@@ -87,16 +86,14 @@ def test_steps_say_how_each_token_was_decided(method):
 
 
 def test_node_probabilities_are_the_models_own():
-    pair = markov_pair(6)
-    g = run("ersd", pair=pair)
-    text = [0, 1]
-    for round in g.rounds:
-        tokens = {(): text[-1]} | {node.path: node.token_id for node in round.nodes}
+    pair, last = markov_pair(6), 1
+    p, q = (model.log_table.exp() for model in (pair.target, pair.draft))
+    for round in run("ersd", pair=pair).rounds:
+        tokens = {(): last} | {node.path: node.token_id for node in round.nodes}
         for node in round.nodes:
-            state = tokens[node.path[:-1]]
-            assert node.q == pytest.approx(float(pair.draft.log_table[state, node.token_id].exp()))
-            assert node.p == pytest.approx(float(pair.target.log_table[state, node.token_id].exp()))
-        text += [token.id for token in round.tokens]
+            place = tokens[node.path[:-1]], node.token_id
+            assert (node.p, node.q) == pytest.approx((float(p[place]), float(q[place])))
+        last = round.tokens[-1].id
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -109,15 +106,10 @@ def test_without_detail_the_rounds_are_the_same_but_for_it(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_same_seed_gives_the_same_text_and_another_seed_another(method):
-    assert run(method).token_ids == run(method).token_ids
-    assert run(method).token_ids != run(method, seed=2).token_ids
-
-
-def test_a_drawn_seed_is_recorded_and_reproduces_the_run():
-    g = run(seed=None)
-    assert run(seed=g.seed).token_ids == g.token_ids
-    assert run(seed=None).seed != g.seed
+def test_a_seed_gives_the_same_text_and_a_drawn_one_is_recorded_and_another(method):
+    g = run(method, seed=None)
+    assert run(method, seed=g.seed).token_ids == g.token_ids
+    assert run(method, seed=None).token_ids != g.token_ids
 
 
 def counting_pair(eos, draft_context=1 << 20, context=1 << 20):
@@ -316,16 +308,16 @@ def test_measured_acceptance_is_near_the_exact_one(method):
     probability below 1e-6."""
     p, q = random_table(6, 0, 3), random_table(6, 0, 4)
     pair = pair_of(p, q)
-    exact = {"gsd": specdec.theory.gsd_acceptance, "ersd": specdec.theory.ersd_acceptance}[method](p, q)
+    exact = float(getattr(specdec.theory, f"{method}_acceptance")(p, q))
     measured = specdec.measure_acceptance(pair, [0], method=method)
-    assert abs(measured[0] - float(exact)) < 5 * (float(exact) * (1 - float(exact)) / 100) ** 0.5
+    assert abs(measured[0] - exact) < 5 * (exact * (1 - exact) / 100) ** 0.5
     assert measured.sum() <= 1 + 1e-12
     for wrong in ("beam", "ar"):
         with pytest.raises(ValueError, match=f"method = '{wrong}'"):
             specdec.measure_acceptance(pair, [0], method=wrong)
 
 
-@pytest.mark.parametrize("length", range(1, 8))
+@pytest.mark.parametrize("length", [1, 4, 7])
 def test_auto_works_up_to_the_contexts_end(length):
     pair = counting_pair([], context=8, draft_context=8)
     g = specdec.generate(pair, [1] * length, topology="auto", seed=0)
@@ -349,11 +341,10 @@ def test_numbers_and_prompts_of_numpy_and_torch_are_taken():
             specdec.generate(pair, wrong)
 
 
-@pytest.mark.parametrize("pair", ["gpt2", None, 3])
-def test_what_is_no_pair_is_named(pair):
-    for call in (specdec.generate, specdec.stream, specdec.measure_acceptance):
-        with pytest.raises(ValueError, match=f"pair = {pair!r} is not a ModelPair"):
-            call(pair, "Once")
+@pytest.mark.parametrize("call", [specdec.generate, specdec.stream, specdec.measure_acceptance])
+def test_what_is_no_pair_is_named(call):
+    with pytest.raises(ValueError, match="pair = 'gpt2' is not a ModelPair"):
+        call("gpt2", "Once")
 
 
 def test_a_table_may_be_an_array():

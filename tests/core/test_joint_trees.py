@@ -54,10 +54,8 @@ def test_no_forest_is_faster_where_a_row_s_cost_does_not_depend_on_its_text(seed
     """Compared with all pairs of trees of up to three nodes. The target's rows and the draft's levels cost
     time."""
     random = Random(seed)
-    acceptances = []
-    for _ in range(2):
-        first = random.uniform(0.2, 0.9)
-        acceptances.append(np.array([first, random.uniform(0, min(first, 1 - first))]))
+    firsts = [random.uniform(0.2, 0.9) for _ in range(2)]
+    acceptances = [np.array([first, random.uniform(0, min(first, 1 - first))]) for first in firsts]
     slope, level = random.uniform(0.05, 0.4), random.choice([0.0, 0.1, 0.3])
     cost = costs.RoundCost(joint(lambda n: 1 + slope * n), joint(lambda n: level + 1e-9 * n), NOTHING)
     shapes = [Topology(tree) for k in range(4) for tree in all_trees(k, 2)]
@@ -176,12 +174,14 @@ def test_a_record_repeats_its_trees_round_by_round(changing, monkeypatch, method
 def test_a_record_that_can_t_be_repeated_is_refused():
     pair = markov_pair(8, seed=3)
     record = specdec.generate(pair, [0], topology=batch(2), max_new_tokens=4, seed=0)
-    with pytest.raises(ValueError, match="record of a run with method = 'ersd', but this run has 'gsd'"):
-        specdec.generate(pair, [0], topology=record, method="gsd")
-    with pytest.raises(ValueError, match=r"with prompt_ids = \(0,\), but this run has \(1,\)"):
-        specdec.generate(pair, [1], topology=record)
-    with pytest.raises(ValueError, match="is a record without trees"):
-        specdec.generate(pair, [0], topology=dataclasses.replace(record, paths=()))
+    empty = dataclasses.replace(record, paths=())
+    for prompt, given, method, message in (
+        ([0], record, "gsd", "record of a run with method = 'ersd', but this run has 'gsd'"),
+        ([1], record, "ersd", r"with prompt_ids = \(0,\), but this run has \(1,\)"),
+        ([0], empty, "ersd", "is a record without trees"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            specdec.generate(pair, prompt, topology=given, method=method)
     for trees in ([Planted(1, ((0,),))], [Planted(0, ((0,),)), Planted(0, ())], [Planted(0, ((1, 0),))]):
         text = dataclasses.replace(record, paths=(), trees=tuple(trees)).to_json()
         with pytest.raises(ValueError, match=r"trees\[\d\]\."):

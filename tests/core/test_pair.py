@@ -94,10 +94,12 @@ def test_a_prompt_in_memory_may_be_empty_and_holds_whole_characters():
 
 @pytest.mark.parametrize(("ids", "ends"), [([5, 6], {0, 5, 6}), (-1, {0})])
 def test_texts_end_with_what_tokenizer_and_generation_settings_say(ids, ends):
-    """A negative id ends no text."""
+    """A negative id ends no text. The settings' tokens are not cut off, though the tokenizer lacks them."""
     model = tiny_model("llama", vocab_size=SIZE)
     model.generation_config.eos_token_id = ids
     assert specdec.ModelPair(model, tokenizer=TOKENIZER).eos_ids == ends
+    model.generation_config.eos_token_id = [9, 20]
+    assert specdec.ModelPair(model, tokenizer=tokenizer_with_gaps()).vocab_size == 21
 
 
 def test_what_is_no_end_of_text_is_named_from_a_folder(folders, tmp_path):
@@ -145,12 +147,6 @@ def test_texts_end_with_a_token_behind_a_gap_of_ids(method, size):
         run = specdec.generate(pair, "a b", method=method, max_new_tokens=60, seed=seed)
         assert (run.rounds[-1].finish, run.token_ids[-1]) == ("eos", 9)
         assert max(run.token_ids) < 10
-
-
-def test_a_token_that_ends_texts_by_the_models_settings_alone_is_not_cut_off():
-    model = tiny_model("llama", vocab_size=30)
-    model.generation_config.eos_token_id = [9, 20]
-    assert specdec.ModelPair(model, tokenizer=tokenizer_with_gaps()).vocab_size == 21
 
 
 def test_ids_of_a_gap_are_tokens_like_any_other_and_those_beyond_are_refused():
@@ -276,9 +272,7 @@ def test_a_folder_whose_tokenizer_is_of_two_parts_is_refused(folders, tmp_path):
 
 
 def test_a_text_that_the_tokenizer_can_not_split_is_named():
-    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "</s>": 1}, unk_token="<unk>"))
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="</s>")
-    pair = specdec.ModelPair(ending_at(1, 2), tokenizer=tokenizer)
+    pair = specdec.ModelPair(ending_at(1, 2), tokenizer=tokenizer_with_gaps({"a": 0}, end=1))
     assert pair.encode("a") == [0]
     with pytest.raises(ValueError, match="can't split the prompt"):
         pair.encode("zz")
@@ -301,7 +295,5 @@ def test_a_tokenizer_that_panics_is_named_and_what_ends_a_program_is_not_held_ba
 
 @pytest.mark.parametrize("model", [None, "gpt2", torch.nn.Linear(2, 2), [tiny_model("llama")]], ids=type)
 def test_what_is_no_model_is_named_in_short(model):
-    with pytest.raises(ValueError, match="can't be used as a model") as refusal:
+    with pytest.raises(ValueError, match=r"^.{,200}can't be used as a model.{,200}$"):
         specdec.ModelPair(model)
-    assert len(str(refusal.value)) < 250
-    assert "\n" not in str(refusal.value)

@@ -13,12 +13,9 @@ def probs(logits, vocab_size=None, **settings):
     return log_probs(torch.as_tensor(logits), Sampling(**settings), vocab_size).exp()
 
 
-def test_temperature_divides_the_logits():
+def test_temperature_divides_the_logits_and_zero_is_a_one_hot_at_the_first_argmax():
     logits = torch.tensor([1.0, 2.0, 4.0])
     assert torch.allclose(probs(logits, temperature=0.5), torch.softmax(logits * 2, -1))
-
-
-def test_temperature_zero_is_a_one_hot_at_the_first_argmax_and_nearly_zero_is_one_too():
     assert probs([1.0, 3.0, 3.0], temperature=0).tolist() == [0, 1, 0]
     assert probs([0.0, 3.0, 1.0], temperature=1e-46).tolist() == [0, 1, 0]
 
@@ -30,11 +27,8 @@ def test_extreme_temperatures_give_distributions(temperature):
     assert p.sum() == pytest.approx(1, abs=1e-6)
 
 
-def test_padding_of_the_logits_is_cut_before_the_softmax():
+def test_padding_is_cut_before_the_softmax_and_top_k_keeps_the_k_most_probable():
     assert torch.allclose(probs([1.0, 2.0, 50.0], vocab_size=2), torch.softmax(torch.tensor([1.0, 2.0]), -1))
-
-
-def test_top_k_keeps_the_k_most_probable_and_renormalises():
     p = probs(torch.tensor([0.1, 0.5, 0.4]).log(), top_k=2)
     assert torch.allclose(p, torch.tensor([0.0, 5 / 9, 4 / 9]))
 

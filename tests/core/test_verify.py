@@ -57,17 +57,11 @@ def rejecting(tokens, log_p, log_q, last=0.5):
     return verdict
 
 
-def distributions(vocab_size):
-    generator = torch.Generator().manual_seed(vocab_size)
-    return [
-        torch.log_softmax(3 * torch.randn(vocab_size, generator=generator).double(), -1) for _ in range(2)
-    ]
-
-
 @pytest.mark.parametrize("vocab_size", [3, 1000, 40_000])  # the last in three parts
 @pytest.mark.parametrize("rejections", [0, 1, 2])
 def test_a_sample_is_the_token_whose_share_holds_the_uniform(vocab_size, rejections):
-    log_p, log_q = distributions(vocab_size)
+    logits = 3 * torch.randn(2, vocab_size, generator=torch.Generator().manual_seed(vocab_size)).double()
+    log_p, log_q = logits.log_softmax(-1)
     tokens = (log_p - log_q).argsort()[:rejections].tolist()  # the lowest p/q, so it is certainly rejected
     weights, covered = log_p.exp().numpy(), log_q.exp().numpy()
     for token in tokens:

@@ -53,14 +53,6 @@ def acceptances(draw, falling=True):
     return np.sort(rates)[::-1] if falling else rates
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
-@given(acceptances(), st.integers(1, 5))
-def test_algorithm_3_equals_brute_force(rates, k):
-    topology = optimal_topology(rates, k)
-    assert topology.num_draft_tokens == k
-    assert expected_tokens(rates, topology) == pytest.approx(best_value(product_of(rates), k, len(rates)))
-
-
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(acceptances(), st.integers(1, 120))
 def test_algorithm_3_equals_sequoias_dynamic_program(rates, k):
@@ -70,10 +62,11 @@ def test_algorithm_3_equals_sequoias_dynamic_program(rates, k):
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)
-@given(acceptances(falling=False), st.integers(1, 5))
-def test_uneven_vectors_are_solved_exactly(rates, k):
-    value = expected_tokens(rates, optimal_topology(rates, k))
-    assert value == pytest.approx(best_value(product_of(rates), k, len(rates)))
+@given(st.booleans().flatmap(acceptances), st.integers(1, 5))
+def test_falling_and_uneven_vectors_are_solved_as_by_brute_force(rates, k):
+    topology = optimal_topology(rates, k)
+    assert topology.num_draft_tokens == k
+    assert expected_tokens(rates, topology) == pytest.approx(best_value(product_of(rates), k, len(rates)))
 
 
 def test_the_algorithm_is_chosen_by_the_vector_and_its_size():
@@ -175,10 +168,12 @@ def test_errors_name_the_value(acceptance, k, message):
         optimal_topology(acceptance, k)
 
 
-def test_every_function_names_what_is_no_acceptance():
-    for use in (chosen_algorithm, dynamic_program_topology, optimal.pop_order, optimal.most_expected_tokens):
-        with pytest.raises(ValueError, match=r"^acceptance"):
-            use([0.5j], 3)
+@pytest.mark.parametrize(
+    "use", [chosen_algorithm, dynamic_program_topology, optimal.pop_order, optimal.most_expected_tokens]
+)
+def test_every_function_names_what_is_no_acceptance(use):
+    with pytest.raises(ValueError, match=r"^acceptance"):
+        use([0.5j], 3)
 
 
 def cpu_seconds(k, rates, repeats=3):

@@ -78,12 +78,10 @@ def test_the_optimum_is_that_of_the_linear_program(n, replacement):
 def test_the_optimum_of_tiny_probabilities_is_that_of_all_subsets(p, q, n):
     p, q = (np.array(x, dtype=float) / sum(x) for x in (p, q))
     drafted = distribution_of_drafts(q, n, False)
-    subsets = itertools.chain.from_iterable(
-        itertools.combinations(range(len(p)), k) for k in range(len(p) + 1)
-    )
     least = min(
         p[list(subset)].sum() + sum(mass for drafts, mass in drafted.items() if drafts - set(subset))
-        for subset in subsets
+        for k in range(len(p) + 1)
+        for subset in itertools.combinations(range(len(p)), k)
     )
     assert float(theory.optimal_acceptance(p, q, n)) == pytest.approx(least, abs=1e-9)
 
@@ -94,9 +92,8 @@ def grid_pair(kind, size, seed):
     uniform, logits = np.full(size, 1 / size), 3 * rng.normal(size=size)
     p, q = rng.dirichlet(np.full(size, 0.5), 2)
     near = (np.exp(x) / np.exp(x).sum() for x in (logits, logits + rng.normal(size=size)))
-    return {"uniform q": (p, uniform), "uniform p": (uniform, q), "random": (p, q), "peaked": tuple(near)}[
-        kind
-    ]
+    kinds = {"uniform q": (p, uniform), "uniform p": (uniform, q), "random": (p, q), "peaked": tuple(near)}
+    return kinds[kind]
 
 
 @pytest.mark.parametrize("size", [130, 1000])

@@ -97,13 +97,6 @@ def by_index(joint, n):
     return [float(sum(mass for (index, _), mass in joint.items() if index == i)) for i in range(n)]
 
 
-def largest_deviation(function, joint, seed):
-    return max(
-        np.abs(function(p, q, len(p)).numpy() - by_index(joint(p, q), len(p))).max()
-        for p, q in [EXTREME, *random_pairs(40, 5, seed)]
-    )
-
-
 # Divergences
 
 
@@ -122,9 +115,8 @@ def test_divergences_equal_their_definitions(pair):
 def test_divergences_of_equal_and_of_disjoint_distributions():
     p, disjoint = [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]
     assert float(theory.harmonic_mean_similarity(p, p)) == 0.5
-    assert float(theory.kl_divergence(p, p)) == 0
+    assert (float(theory.kl_divergence(p, p)), float(theory.kl_divergence(p, disjoint))) == (0, math.inf)
     assert float(theory.total_variation(p, disjoint)) == 1
-    assert theory.kl_divergence(p, disjoint).isinf()
     for acceptance in (theory.gsd_acceptance, theory.ersd_acceptance):
         assert float(acceptance(p, p)) == pytest.approx(1, abs=1e-15)
         assert float(acceptance(p, disjoint)) == 0
@@ -153,9 +145,8 @@ def test_a_batch_is_its_rows_whatever_the_container(function):
     for i, j in itertools.product(range(2), range(3)):
         torch.testing.assert_close(whole[i, j], function(p[i, j].tolist(), torch.tensor(q[i, j])))
     torch.testing.assert_close(function(p, q[0, 0]), function(p, np.broadcast_to(q[0, 0], p.shape)))
-    torch.testing.assert_close(
-        function(torch.tensor(p).float(), torch.tensor(q).float()), whole, atol=1e-5, rtol=1e-4
-    )
+    of_floats = function(torch.tensor(p).float(), torch.tensor(q).float())
+    torch.testing.assert_close(of_floats, whole, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -218,15 +209,13 @@ ESTIMATES = theory.estimate_gsd_acceptance_by_index, theory.estimate_ersd_accept
 FIRST = [*zip(BY_INDEX, (theory.gsd_acceptance, theory.ersd_acceptance), strict=True)]
 
 
-def test_acceptance_by_index_equals_algorithm_4_and_the_sum_over_orders_of_arrival_in_rationals():
-    assert largest_deviation(theory.gsd_acceptance_by_index, gsd_joint, seed=1) < 1e-12
-    assert largest_deviation(theory.ersd_acceptance_by_index, ersd_joint, seed=2) < 1e-12
-
-
-def test_by_index_where_ratios_are_extreme():
-    p, q = [1e-9, 0.5, 0.5 - 1e-9], [0.5, 1e-10, 0.5 - 1e-10]
-    for function, joint in zip(BY_INDEX, (gsd_joint, ersd_joint), strict=True):
-        assert function(p, q, 3).tolist() == pytest.approx(by_index(joint(p, q), 3), abs=1e-12)
+@pytest.mark.parametrize(("function", "joint"), [*zip(BY_INDEX, (gsd_joint, ersd_joint), strict=True)])
+def test_acceptance_by_index_equals_algorithm_4_and_the_sum_over_orders_of_arrival(function, joint):
+    """In rationals, on random pairs and on extreme ratios."""
+    extreme = ([1e-9, 0.5, 0.5 - 1e-9], [0.5, 1e-10, 0.5 - 1e-10])
+    for p, q in [EXTREME, extreme, *random_pairs(40, 5, seed=1)]:
+        n = len(p)
+        assert function(p, q, n).tolist() == pytest.approx(by_index(joint(p, q), n), abs=1e-12)
 
 
 def test_by_index_of_pairs_that_are_equal_up_to_rounding():
@@ -291,19 +280,6 @@ def test_estimates_beyond_the_limits_agree_with_the_exact_values(monkeypatch):
     for function, values, others in zip(ESTIMATES, exact, exact[::-1], strict=True):
         assert max(deviations(function, values)) < SIGMAS
         assert max(deviations(function, others)) > SIGMAS
-
-
-@pytest.mark.parametrize("function", ESTIMATES)
-def test_estimates_for_a_large_vocabulary(function):
-    rng = np.random.default_rng(9)
-    p = rng.dirichlet(np.full(2000, 0.1), 2)
-    q = p * rng.gamma(1, 1, p.shape)
-    value, error = function(p, q / q.sum(-1, keepdims=True), 4, samples=1000)
-    assert value.shape == error.shape == (2, 4)
-    assert (error[:, 1:] > 0).all()
-    assert (value.sum(-1) < 1).all()
-    again = function(p, q / q.sum(-1, keepdims=True), 4, samples=1000)
-    assert torch.equal(again.value, value)
 
 
 # Expected tokens and their upper bounds
@@ -371,20 +347,6 @@ def test_lemma_by_hand():
     bits = float(theory.entropy([0.6, 0.4]))
     assert theory.lemma_bound([0.6, 0.1], 1, 1) == pytest.approx(2 / bits)
     assert theory.lemma_bound([0.6, 0.1], 1, 2) == pytest.approx((math.log2(3) + 1) / (bits + 0.4))
-
-
-# Channel simulation
-
-
-def test_ersd_index_entropy_keeps_the_poisson_functional_bound_and_may_fall_below_kl():
-    below = 0
-    for p, q in [EXTREME, *random_pairs(60, 8, seed=9)]:
-        p, q = (np.array(p) + 1e-4) / (1 + 1e-4 * len(p)), (np.array(q) + 1e-4) / (1 + 1e-4 * len(q))
-        kl = float(theory.kl_divergence(p, q))
-        bits = float(theory.entropy(theory.ersd_acceptance_by_index(p, q, len(p))))
-        assert bits <= theory.pfr_entropy_bound(kl)
-        below += bits < kl
-    assert below
 
 
 def test_entropy_bounds_of_numbers_and_tensors():
