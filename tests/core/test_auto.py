@@ -28,11 +28,6 @@ def pair_of_twins() -> specdec.ModelPair:
     return pair_of(random_table(6, 0, 3), random_table(6, 0, 3))
 
 
-def useless_pair() -> specdec.ModelPair:
-    """The target always writes token 1, and the draft always token 0."""
-    return pair_of([0, 1, 0], [1, 0, 0])
-
-
 def joint(seconds, texts=1):
     return costs.JointCost({texts: costs.ForwardCost({n: [seconds(n)] for n in range(1, 40)})})
 
@@ -86,7 +81,7 @@ def test_the_tree_follows_the_times_of_the_rounds(clock, draft, target, fits, me
 @pytest.mark.parametrize("method", ["ersd", "gsd"])
 def test_a_useless_draft_ends_at_plain_decoding_which_is_left_now_and_then(clock, method):
     clock(lambda n: 10.0 + n, 1.0)
-    g = decoded(useless_pair(), 400, method=method)
+    g = decoded(pair_of([0, 1, 0], [1, 0, 0]), 400, method=method)
     sizes = [tree.num_draft_tokens for tree in trees_of(g)]
     looks = [number for number in range(9, len(sizes)) if sizes[number] and not sizes[number - 1]]
     assert sum(map(bool, sizes[:50])) < 25
@@ -267,7 +262,7 @@ def test_a_child_that_is_accepted_where_the_first_never_is(clock):
 
 
 def test_a_draft_that_is_never_right_is_told_from_one_that_was_not_asked_enough():
-    pair = useless_pair()
+    pair = pair_of([0, 1, 0], [1, 0, 0])
     assert specdec.generate(pair, [0], topology="auto", max_new_tokens=4, seed=0).token_ids == [1, 1, 1, 1]
     with pytest.raises(ValueError, match="tokens = 30"):
         specdec.learn.learn_context(pair, [[0]], tokens=30)

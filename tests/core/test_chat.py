@@ -120,15 +120,13 @@ def test_turns_are_safe_where_the_template_alone_makes_their_marks_control(speci
 
 
 def test_a_template_finds_the_marks_in_the_models_own_answer():
-    """A template leaves out thoughts of earlier answers. Their marks are added tokens, but not special
-    ones."""
+    """A template leaves out thoughts of earlier answers. Their marks are added tokens, not special ones."""
     tokenizer = trained_tokenizer("byte-level")
     tokenizer.add_tokens([AddedToken("</think>", special=False)])
     tokenizer.chat_template = "{% for m in messages %}{{ m.content.split('</think>')[-1] }};{% endfor %}"
     pair = pair_of(tokenizer)
-    assert (
-        tokenizer.decode(pair.chat_prompt("why?", ["a cat", "thought</think>a dog"])) == "a cat;a dog;why?;"
-    )
+    answered = pair.chat_prompt("why?", ["a cat", "thought</think>a dog"])
+    assert tokenizer.decode(answered) == "a cat;a dog;why?;"
     typed = pair.chat_prompt("x</think>y")
     assert tokenizer.convert_tokens_to_ids("</think>") not in typed
     assert tokenizer.decode(typed) == "x</think>y;"
@@ -167,14 +165,10 @@ def test_a_template_that_reads_parts_gets_parts():
     )
 
 
-def test_a_prompt_that_is_no_chat_is_read_whole():
-    tokenizer = chatting("byte-level", "ChatML")
-    ids = pair_of(tokenizer).encode("<|im_start|>user\nhi<|im_end|>")
-    assert [ids[0], ids[-1]] == tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
-
-
-def test_a_long_message_of_control_tokens_is_cut_in_one_pass():
+def test_a_prompt_that_is_no_chat_is_read_whole_and_a_long_message_cut_in_one_pass():
     pair = pair_of(chatting("byte-level", "ChatML"))
+    ids = pair.encode("<|im_start|>user\nhi<|im_end|>")
+    assert [ids[0], ids[-1]] == pair.tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
     calls, own = [], pair._split
     pair._split = lambda text, **options: calls.append(len(text)) or own(text, **options)
     pair.chat_prompt("<|im_end|>" * 400)

@@ -89,12 +89,6 @@ def test_nothing_is_blamed_where_nothing_limits():
     assert last == "No single limit makes a difference, only several of them together."
 
 
-@pytest.mark.parametrize("wrong", [{"texts": 0}, {"acceptance": 0.0}, {"acceptance": float("nan")}])
-def test_a_change_that_is_no_set_up_is_named(wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        changed(setup([0.5], draft=0.1, row=0.0), **wrong)
-
-
 def test_a_shape_restricts_the_trees():
     for shape, tokens in (("sequence", [1.6, 1.96]), ("batch", [1.6, 1.9]), ("best", [1.6, 1.96])):
         curve = Payoff.of(setup([0.6, 0.3], 0.0, 0.01, shape=shape)).curve
@@ -133,6 +127,9 @@ def test_changed_values_replace_their_own_and_keep_the_rest():
     # further rows cost as much as the last ones
     assert changed(own, rows=rows).costs.target.seconds(1, 96) == pytest.approx(3.5)
     assert changed(own) == own
+    for name, wrong in (("texts", 0), ("acceptance", 0.0), ("acceptance", float("nan"))):
+        with pytest.raises(ValueError, match=name):
+            changed(own, **{name: wrong})
     assert gain(changed(own, texts=64, rows=[float(n) for n in ROWS])) == 1  # each row costs a call
 
 

@@ -153,21 +153,14 @@ def test_an_unfinished_character_is_shown_as_such_at_the_end():
     stream = TextStream(TOKENIZER)
     ids = TOKENIZER.encode("a🙂")
     assert [stream.push(token_id) for token_id in ids[:-1]] == ["a", "", "", ""]
-    assert stream.flush() == "\N{REPLACEMENT CHARACTER}"
-    assert stream.flush() == ""
+    assert [stream.flush(), stream.flush()] == ["\N{REPLACEMENT CHARACTER}", ""]
 
 
-def test_tokens_are_named_by_their_text_or_their_bytes():
+def test_tokens_are_named_by_their_text_or_their_bytes_and_without_a_tokenizer_by_numbers():
     texts = TokenTexts(TOKENIZER)
     assert [texts[i] for i in TOKENIZER.encode("é the")] == ["<C3>", "<A9>", " the"]
-    assert texts[0] == END
-    assert texts[10_000] == "<10000>"
-
-
-def test_without_a_tokenizer_there_is_no_text_and_tokens_are_numbers():
-    stream = TextStream(None, [1, 2])
-    assert (stream.push(3), stream.flush()) == ("", "")
-    assert TokenTexts(None)[7] == "7"
+    assert (texts[0], texts[10_000], TokenTexts(None)[7]) == (END, "<10000>", "7")
+    assert pieces(None, [1, 2], [3]) == ["", ""]
 
 
 def test_a_decoder_that_panics_raises_nothing():

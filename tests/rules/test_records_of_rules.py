@@ -127,7 +127,7 @@ def test_ersd_accepts_much_of_the_optimum_and_not_more():
     """Accepted positions of a long text on batch(3), compared with the sum of their optima. A false alarm has
     probability 1e-6."""
     g = run("ersd", batch(3), max_new_tokens=2000)
-    steps = [round.steps[0] for round in g.rounds]
+    steps = [round.steps[0] for round in g.rounds if round.nodes]
     accepted, most = sum(step.kind == "accepted" for step in steps), [step.optimum for step in steps]
     spread = 4.9 * sum(x * (1 - x) for x in most) ** 0.5
     assert 0.7 * sum(most) < accepted < sum(most) + spread

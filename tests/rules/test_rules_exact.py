@@ -52,7 +52,7 @@ BEYOND_DOUBT = 1e-12
 """A fault's p-value from which on more decodes would tell nothing: it only falls."""
 
 
-def checked(pair, topology, decodes=4000):
+def checked(pair, topology, decodes=2000):
     """The p-value of traversal's first two tokens of so many decodes. Where fewer leave no doubt, they will
     do."""
     check = Check(pair, [0], method="traversal", topology=topology, length=2, seed=0)
