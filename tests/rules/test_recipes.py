@@ -228,7 +228,8 @@ NEW_FILES = {
     "assets/coin/style.css": STYLE,
     "tests/rules/test_new.py": CHECKS,
 }
-TESTS = ["rules/test_new", "rules/test_other_rules", "page/test_colours", "core/test_imports"]
+TESTS = [f"tests/{name}.py" for name in ("rules/test_new", "rules/test_other_rules", "page/test_colours")]
+TESTS += ["tests/core/test_imports.py"]
 WANTED = "a_new_ or on_the_same_noise and matching or both_themes or downwards or circle"
 
 
@@ -257,17 +258,7 @@ def test_a_new_rule_drafter_setting_and_tab_take_the_places_that_are_named(proje
     """The new parts work, and the project's own tests hold for them."""
     # the machine's cache has no compiled forward for the copy's place
     settings = os.environ | {"PYTHONPATH": str(project), "SPECDEC_KERNELS": "0"}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-n",
-        "0",
-        "-rp",
-        *(f"tests/{name}.py" for name in TESTS),
-        "-k",
-        WANTED,
-    ]
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-rp", *TESTS, "-k", WANTED]
     result = subprocess.run(command, cwd=project, env=settings, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     passed = ["plain_form_decides.*matching", "both_themes_have_the_same_colours", "no_circle"]
