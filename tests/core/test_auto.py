@@ -50,7 +50,6 @@ def clock(monkeypatch):
 
 
 def trees_of(generation) -> list[Topology]:
-    """The tree of each round."""
     planted = {each.round: each.paths for each in generation.trees} or {0: generation.paths}
     found = []
     for round in generation.rounds:
@@ -250,7 +249,6 @@ def test_every_sampling_has_a_tree_of_its_own(method, monkeypatch):
 
 
 def test_a_child_that_is_accepted_where_the_first_never_is(clock):
-    """R = (0, 1): the draft's first token is never the target's, its second one always is."""
     pair = pair_of([0.0, 1.0, 0.0], [1 - 1e-9, 1e-9, 0.0])
     for method in ("gsd", "ersd"):
         assert specdec.measure_acceptance(pair, method=method).tolist()[:2] == [0.0, 1.0]
@@ -271,7 +269,6 @@ def test_a_draft_that_is_never_right_is_told_from_one_that_was_not_asked_enough(
 
 
 def test_what_is_measured_does_not_depend_on_who_comes_first():
-    """Two servers whose first visitors have different prompts grow the same tree."""
     found = []
     for prompt in ([0], [3]):
         pair = pair_of_twins()

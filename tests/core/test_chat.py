@@ -57,9 +57,8 @@ def chatting(kind, shape, *, special=True, **changes):
     """A tokenizer with the control tokens and the template of a chat format."""
     template, controls = SHAPES[shape]
     tokenizer = trained_tokenizer(kind)
-    tokenizer.add_tokens(
-        [AddedToken(each, special=special, **changes) for each in controls], special_tokens=special
-    )
+    added = [AddedToken(each, special=special, **changes) for each in controls]
+    tokenizer.add_tokens(added, special_tokens=special)
     tokenizer.chat_template = template
     return tokenizer
 

@@ -119,24 +119,6 @@ def test_only_tokens_with_draft_probability_are_drafted(method):
 # ---------------------------------------------------------------- plans
 
 
-def test_a_plan_where_nothing_is_known_is_the_optimal_tree():
-    root = Branch(0)
-    for k in (1, 4, 16):
-        counts = child_counts([1.0], [_hazards_of(AVERAGE)], [_hazards_of(AVERAGE)], [WIDTH], k, k, AVERAGE)
-        best = specdec.optimal_topology(AVERAGE, k)
-        # the uniforms are known but say no more than the average, so the first level is the optimal one
-        assert counts == [len(best.children[0])]
-        assert plan(root, k, k, AVERAGE) == ([], [root])
-
-
-def _hazards_of(rates):
-    left, hazards = 1.0, []
-    for rate in rates:
-        hazards.append(rate / left)
-        left -= rate
-    return hazards
-
-
 def test_a_second_child_is_not_drafted_where_the_first_is_sure():
     untested = [[0.6, 0.5, 0.3] + [0.1] * 5] * 2
     tested = [[0.999, 0.5, 0.3] + [0.1] * 5, [0.001, 0.5, 0.3] + [0.1] * 5]
@@ -190,7 +172,6 @@ def test_rates_are_computed_where_the_hazards_are(device):
 
 
 def log_losses(acceptance, samples):
-    """Nats per position of uncertainty about the accepted child: on average, and given the features."""
     rates = torch.tensor(acceptance.average)
     none = torch.cat([samples.accepted.double(), 1 - samples.accepted.double().sum(-1, keepdim=True)], -1)
     distribution = torch.cat([rates, 1 - rates.sum(-1, keepdim=True)]).clamp_min(1e-12)

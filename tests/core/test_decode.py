@@ -115,9 +115,8 @@ def test_a_seed_gives_the_same_text_and_a_drawn_one_is_recorded_and_another(meth
 def counting_pair(eos, draft_context=1 << 20, context=1 << 20):
     """Both models count upwards modulo 10. Everything is accepted, so paths are long."""
     table = torch.eye(10, dtype=torch.float64).roll(1, dims=1)
-    pair = specdec.ModelPair(
-        MarkovModel(table, "target", context), MarkovModel(table, "draft", draft_context)
-    )
+    target, draft = (MarkovModel(table, context_length=length) for length in (context, draft_context))
+    pair = specdec.ModelPair(target, draft)
     pair.eos_ids = frozenset(eos)
     return pair
 

@@ -34,8 +34,6 @@ from tests.helpers.texts import ersd_as_plain
 
 
 class TabulatedRaces:
-    """Races from a table instead of a seed."""
-
     table: torch.Tensor
 
     def __init__(self, seed, *_):

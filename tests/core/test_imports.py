@@ -80,7 +80,6 @@ def imported(path: Path) -> list[tuple[str, ...]]:
 
 
 def between_files(root: Path) -> dict[str, set[str]]:
-    """The files that each file imports, by dotted names."""
     files = python_files(root)
     return {
         name: {next((c for c in candidates if c in files), name) for candidates in imported(path)} - {name}
@@ -89,7 +88,6 @@ def between_files(root: Path) -> dict[str, set[str]]:
 
 
 def between_parts(files: dict[str, set[str]]) -> dict[str, set[str]]:
-    """The imports between folders, and files beside them."""
     parts: dict[str, set[str]] = {}
     for name, others in files.items():
         parts.setdefault(part(name), set()).update(part(other) for other in others)

@@ -33,9 +33,8 @@ FREE = joint(lambda rows: 1e-12 * rows)
 
 def rate(acceptances, trees, cost):
     """Tokens per second of these trees, counted tree by tree."""
-    tokens = sum(
-        expected_tokens(r, tree) if tree.paths else 1 for r, tree in zip(acceptances, trees, strict=True)
-    )
+    drafting = zip(acceptances, trees, strict=True)
+    tokens = sum(expected_tokens(r, tree) if tree.paths else 1 for r, tree in drafting)
     rows = len(trees) + sum(tree.num_draft_tokens for tree in trees)
     seconds = cost.target.seconds(len(trees), rows)
     for depth in range(max(tree.depth for tree in trees)):
@@ -81,14 +80,6 @@ def test_it_is_not_optimal_where_a_node_to_draw_from_costs_more_than_a_node():
     assert rate([r, r], better, cost) == pytest.approx(2.388, abs=1e-3)
 
 
-def test_a_text_of_higher_acceptance_gets_more_of_the_budget():
-    cost = costs.RoundCost(joint(lambda n: max(8.0, n)), FREE, NOTHING)
-    good, bad = grown([np.array([0.9]), np.array([0.1])], cost)
-    assert (good.num_draft_tokens, bad.num_draft_tokens) == (6, 0)
-    equal = grown([np.array([0.5]), np.array([0.5])], cost)
-    assert [tree.num_draft_tokens for tree in equal] == [3, 3]
-
-
 def test_rows_of_several_texts_cost_what_was_measured_in_between():
     by_texts = {1: costs.ForwardCost({1: [1.0], 3: [3.0]}), 4: costs.ForwardCost({1: [4.0], 3: [6.0]})}
     cost = costs.JointCost(by_texts)
@@ -127,7 +118,6 @@ def changing(monkeypatch):
 
 
 def auto_runs(pair, monkeypatch, **settings):
-    """Six runs of "auto", whose first tree is empty."""
     first = Choice(Topology([]), ())
     monkeypatch.setattr(run, "first_choice", lambda *_: first)
     return [specdec.stream(pair, [n], topology="auto", seed=n, **settings) for n in range(6)]
@@ -157,7 +147,6 @@ def test_ersd_s_text_depends_on_no_tree_that_a_batch_chooses(changing, monkeypat
 
 @pytest.mark.parametrize("method", DRAFTING)
 def test_a_record_repeats_its_trees_round_by_round(changing, monkeypatch, method):
-    """Texts in a batch and alone, and after writing and reading the record as JSON."""
     pair = markov_pair(8, seed=3)
     runs = auto_runs(pair, monkeypatch, method=method, max_new_tokens=60, detail=False)
     decoded(pair, runs)

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 from collections import Counter
 
 import numpy as np
@@ -71,35 +70,6 @@ def test_tail_probabilities_are_those_of_the_chi_square_distribution(dof, statis
     found = chi_square(counts, distribution)
     assert (found.statistic, found.degrees_of_freedom) == (pytest.approx(statistic), dof)
     assert found.p_value == pytest.approx(stats.chi2.sf(statistic, dof), rel=1e-9)
-
-
-@pytest.mark.parametrize(("each", "cells", "most"), [(5, 15, (8, 50)), (5, 36, (8, 50)), (14, 36, (2, 4))])
-def test_a_small_p_value_is_as_rare_as_the_docstring_says(each, cells, most):
-    """The exact distribution if all cells are equal: Poisson counts given their sum. The statistic is the sum
-    of their squares."""
-    count = each * cells
-    x = np.arange(each + 60)
-    one = np.zeros((each * 512, 1 << (2 * count).bit_length()))  # [sum of squares, sum of counts]
-    one[np.minimum((x - each) ** 2, len(one) - 1), x] = stats.poisson.pmf(x, each)
-    distribution = np.fft.irfft2(np.fft.rfft2(one) ** cells, s=one.shape)[:, count]
-    distribution /= stats.poisson.pmf(count, count)
-    for level, times in zip((2e-7, 1e-9), most, strict=True):
-        first = math.ceil(stats.chi2.isf(level, cells - 1) * each)
-        assert 1 < distribution[first:].sum() / level < times
-
-
-@pytest.mark.parametrize("cells", [2, 6])
-@pytest.mark.parametrize(("each", "most"), [(5, (112, 1400)), (14, (25, 160))])
-def test_beside_a_cell_of_nearly_all_counts_it_is_rarer(each, cells, most):
-    """The limit in which the counts of the few small cells are independent and Poisson."""
-    x = np.arange(each + 90)
-    one = np.bincount((x - each) ** 2, stats.poisson.pmf(x, each))
-    squares = one
-    for _ in range(cells - 1):
-        squares = np.convolve(squares, one)[: each * 512]
-    for level, times in zip((2e-7, 1e-9), most, strict=True):
-        first = math.ceil(stats.chi2.isf(level, cells) * each)
-        assert times / 2 < squares[first:].sum() / level < times
 
 
 def test_small_cells_are_pooled_by_what_is_expected_of_them():
@@ -324,7 +294,6 @@ def test_a_visitor_s_mistakes_are_named(changes, names):
 
 
 def test_faults_to_choose_are_those_of_the_method():
-    """Plain decoding has no fault to switch on. On a sequence a fault of siblings can't be detected."""
     assert lossless_run.CheckSettings(method="ar", broken=True, fault="kept-draft").checked().fault is None
     described = losslessness._known()["faults"]
     assert described.keys() == FAULTS.keys()

@@ -132,7 +132,6 @@ def tokenizer_with_gaps(ids=LETTERS, end=9, **special):
 
 
 def ending_at(token_id, size):
-    """A model whose texts end with this token half of the time."""
     distribution = torch.full((size,), 0.5 / (size - 1))
     distribution[token_id] = 0.5
     return MarkovModel(distribution)
@@ -150,7 +149,6 @@ def test_texts_end_with_a_token_behind_a_gap_of_ids(method, size):
 
 
 def test_ids_of_a_gap_are_tokens_like_any_other_and_those_beyond_are_refused():
-    """The model may write these tokens, so a prompt may contain them: a text can be continued."""
     pair = specdec.ModelPair(ending_at(9, 12), tokenizer=tokenizer_with_gaps())
     assert pair.encode([5, 9, 0]) == [5, 9, 0]
     for ids in ([10], [-1], [0, 11]):

@@ -41,7 +41,6 @@ def splitmix64(state, count):
 
 
 def test_noise_of_one_position_is_a_run_of_splitmix64():
-    """The generator's first outputs are the published ones."""
     assert splitmix64(1234567, 3) == [6457827717110365317, 3203168211198807973, 9817491932198370423]
     u = [((bits >> 11) + 0.5) * 2.0**-53 for bits in splitmix64(key_of(3, Stream.RACE, 9), 5)]
     assert log_exponentials(3, [9], 5)[0].exp().tolist() == pytest.approx(-np.log1p(-np.array(u)), rel=1e-12)

@@ -27,7 +27,6 @@ WANTED = {name: wanted for wanted in record_runs.WANTED for name in wanted.names
 
 
 def asked(name):
-    """The pair and the prompt of the run of this name, and what else decides its plain text."""
     run = load(name)
     return WANTED[name].pair, run.prompt_ids, run.max_new_tokens, run.temperature, run.seed
 
@@ -111,7 +110,6 @@ def test_a_finder_says_no_where_there_is_nothing_to_see():
 
 
 def test_what_is_recorded_is_what_the_index_points_at():
-    """Each run shows its subject, as its function in `moments` describes it, at the moment of the index."""
     for wanted in record_runs.WANTED:
         found = wanted.find(*[load(name) for name in wanted.names()])
         for name in wanted.names():

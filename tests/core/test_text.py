@@ -111,7 +111,6 @@ def test_long_texts_of_few_tokens_join_too_and_cost_the_same_for_each_token(toke
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "words in Python"])
 def test_ids_without_a_token_add_no_text(tokenizers, kind):
-    """Words in Python have a text for every id."""
     tokenizer = tokenizers[kind]
     beyond, known = len(tokenizer) + 300, [len(tokenizer) // 2, len(tokenizer) // 3] * 3
     told = pieces(tokenizer, [beyond, *known, beyond], [beyond, *known, beyond, *known])

@@ -44,7 +44,6 @@ NEVER = 1 - 2**-53
 
 
 def rejecting(tokens, log_p, log_q, last=0.5):
-    """The verdict on a batch of these tokens with the highest uniforms."""
     verdict = verify_gsd(
         batch(len(tokens)) if tokens else Topology([]),
         [9, *tokens],

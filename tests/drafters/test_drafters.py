@@ -89,10 +89,8 @@ def test_ersd_gives_the_text_of_autoregressive_decoding_whoever_drafts(drafter):
 def test_ersd_on_a_target_alone_writes_its_text_letter_by_letter():
     tokenizer = byte_level_tokenizer()
     target = tiny_model("llama", vocab_size=len(tokenizer), eos_token_id=None)
-    alone, settings = (
-        specdec.ModelPair(target, tokenizer=tokenizer),
-        {"temperature": 0.3, "max_new_tokens": 60},
-    )
+    alone = specdec.ModelPair(target, tokenizer=tokenizer)
+    settings = {"temperature": 0.3, "max_new_tokens": 60}
     [run] = ersd_as_plain(alone, "the cat, the cat,", [None], [7], drafter=NGram(), **settings)
     assert run.num_target_calls < len(run.token_ids)
 
@@ -171,7 +169,6 @@ def texts():
 
 
 def places(text, string):
-    """The positions at which a string ends in the text."""
     ends = range(len(string) - 1, len(text))
     return [i for i in ends if text[i + 1 - len(string) : i + 1] == string]
 
@@ -265,8 +262,6 @@ def test_records_of_drafters_are_read_back(method, drafter):
 
 
 class Saying:
-    """Proposes the given tokens, or returns the given distribution."""
-
     name = "saying"
 
     def __init__(self, **said):

@@ -48,7 +48,6 @@ def pair():
 
 @pytest.fixture(scope="module")
 def talking():
-    """A pair with the vocabulary of a tokenizer."""
     torch.manual_seed(0)
     tokenizer = byte_level_tokenizer()
     tokenizer.pad_token, tokenizer.padding_side = END, "left"
@@ -57,7 +56,6 @@ def talking():
 
 
 def equal(target, draft, given, **settings):
-    """The texts of a request. They must equal those of transformers."""
     theirs = target.generate(**given, **settings)
     found = target.generate(**given, **settings, custom_generate=ours, assistant_model=draft)
     assert torch.equal(found, theirs)
@@ -65,7 +63,6 @@ def equal(target, draft, given, **settings):
 
 
 def decoded(pair, *given, **settings):
-    """What our decoding of a pair (target, draft, ...) returns."""
     return pair[0].generate(*given, **settings, custom_generate=ours, draft=pair[1])
 
 
@@ -95,7 +92,6 @@ def test_plain_decoding_needs_no_draft(family):
 
 
 def next_scores(target, ids, **settings):
-    """transformers' scores [vocabulary] of the next token."""
     return target.generate(ids, **settings, return_dict_in_generate=True, output_scores=True).scores[0][0]
 
 
@@ -125,8 +121,6 @@ DISTRIBUTIONS = [
 
 
 def distribution_of(target, prompt, settings):
-    """The distribution of the next two tokens by transformers' own scores."""
-
     def next_distribution(ids):
         return next_scores(target, ids, **settings, do_sample=True, max_new_tokens=1).softmax(-1).double()
 
@@ -175,8 +169,6 @@ def test_another_distribution_would_be_noticed(small, monkeypatch):
 
 
 class Pieces:
-    """A streamer that stores everything that it gets."""
-
     def __init__(self):
         self.pieces = []
 
@@ -248,8 +240,6 @@ def test_stop_strings_end_a_text(talking):
 
 
 class EverySeventh(StoppingCriteria):
-    """Stops a row at the first of its tokens that is a multiple of seven."""
-
     def __call__(self, input_ids, scores, **kwargs):
         return input_ids[:, -1] % 7 == 0
 
@@ -371,8 +361,6 @@ def test_further_errors_name_their_argument(pair):
 
 
 class Remembers(LogitsProcessor):
-    """Prefers another token at each call."""
-
     def __init__(self):
         self.asked = 0
 

@@ -36,16 +36,12 @@ class Toggles(Begins):
 
 
 class BeginsElsewhere(Begins):
-    """The state is a variable of the module, so a copy shares it."""
-
     def __call__(self, input_ids, scores):
         STATE["on"] = STATE["on"] or int(input_ids[0, -1]) == self.marker
         return scores.masked_fill(ODD, -torch.inf) if STATE["on"] else scores
 
 
 class Locked(Begins):
-    """Holds an object that can't be copied."""
-
     def __init__(self, marker):
         super().__init__(marker)
         self.lock = threading.Lock()
@@ -82,7 +78,6 @@ def models():
 
 
 def texts(models, make, marker):
-    """The text of transformers and our text, or None if the processor is refused."""
     target, draft = models
     settings = {"do_sample": False, "max_new_tokens": 16, "eos_token_id": None, "pad_token_id": 0}
     STATE["on"] = False

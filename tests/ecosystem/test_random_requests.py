@@ -93,7 +93,6 @@ def pair():
 
 @pytest.mark.parametrize("case", [*OPTIONS, *range(REQUESTS)])
 def test_a_random_request_is_served_as_by_transformers(pair, case):
-    """With each option alone, and with several."""
     target, draft = pair
     request, own = random_request(random.Random(case), case if case in OPTIONS else None)
     found = target.generate(**request, custom_generate=specdec.custom_generate, draft=draft, **own)

@@ -30,7 +30,6 @@ def html(record):
 
 
 def still_of(shown):
-    """The visible content without frames and styles, as tags and texts."""
     return re.sub(r"<(iframe|style).*?</\1>", "", shown, flags=re.DOTALL)
 
 
@@ -198,7 +197,6 @@ def opened(browser, tmp_path):
 
 
 def played(page):
-    """The frame, once its player is at the end."""
     page.wait_for_selector("iframe")
     frame = next(frame for frame in page.frames if frame != page.main_frame)
     frame.wait_for_function("window.specdec?.store.state.rounds.length > 0", timeout=SLOW)

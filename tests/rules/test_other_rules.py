@@ -1,6 +1,5 @@
 """GSD and the rules of other papers as tables: they are exact, and the fast ones make the same decisions."""
 
-import itertools
 from fractions import Fraction
 from inspect import signature
 
@@ -99,15 +98,13 @@ def test_a_rule_has_the_targets_distribution_exactly(rule, topology, tables, mon
     distribution = distribution_of(rule, TABLES[tables], topology, monkeypatch)
     P, _ = TABLES[tables]
     assert sum(distribution.values()) == 1
-    assert completed(distribution, P, topology.depth + 1) == completed(
-        {(): Fraction(1)}, P, topology.depth + 1
-    )
+    length = topology.depth + 1
+    assert completed(distribution, P, length) == completed({(): Fraction(1)}, P, length)
 
 
 @pytest.mark.parametrize("tables", TABLES)
 @pytest.mark.parametrize("k", [1, 2])
 def test_traversal_of_a_sequence_is_block_verification(k, tables, monkeypatch):
-    """The distribution of the number of tokens and of the tokens, not only that of the text."""
     distribution, block = (
         distribution_of(rule, TABLES[tables], sequence(k), monkeypatch) for rule in ("traversal", "block")
     )
@@ -217,28 +214,6 @@ def test_a_rule_decides_on_the_same_noise_what_its_plain_form_decides(rule, topo
     assert (merged > 20) == (entry.independent and topology.num_draft_tokens > topology.depth)
 
 
-def test_traversal_in_closed_form_decides_on_a_sequence_what_block_verification_does():
-    """The value with which each number of accepted tokens is tested."""
-    for seed in range(60):
-        P, Q = random_pair(seed, vocab_size=5)
-        token_ids = [0, *np.random.default_rng(seed).integers(0, 5, 3).tolist()]
-        if not all(Q[a, b] > 0 for a, b in itertools.pairwise(token_ids)):
-            continue
-        log_p, log_q = (log_rows(table, sequence(3), token_ids) for table in (P, Q))
-        noise = ByNode(np.random.default_rng(seed), sequence(3))
-        noise.U = dict.fromkeys(sequence(3).paths, 1 - 2**-53)
-        verdict = METHODS["traversal"].verify(Drafted(sequence(3), token_ids, log_q), log_p, noise)
-        w, h = 1.0, {}
-        for i in range(3):
-            p, q = P[token_ids[i]], Q[token_ids[i]]
-            S = np.maximum(w * p - q, 0).sum()
-            h[i] = S / (S + 1 - w) if S > 0 else 0.0
-            w = min(1.0, w * p[token_ids[i + 1]] / q[token_ids[i + 1]])
-        h[3] = w
-        for attempt in verdict.attempts:
-            assert attempt.ratio == pytest.approx(h[attempt.row], rel=1e-9, abs=1e-12)
-
-
 def independently(Q, topology, e, again):
     """A tree of independent draws after (0,): the drafted part of the topology, its tokens by row, and its
     draws by row."""
@@ -260,7 +235,6 @@ def independently(Q, topology, e, again):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 100])
 def test_the_threshold_accepts_as_much_as_the_root_and_is_never_below_it(n):
-    """With many draws nearly all are accepted for many values of ρ. So the acceptance is compared instead."""
     for seed in range(40):
         p, q = (table[0] for table in random_pair(seed, vocab_size=9))
         rho = k_seq_threshold([p], [q], n)

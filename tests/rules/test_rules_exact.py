@@ -63,12 +63,10 @@ def checked(pair, topology, decodes=2000):
 
 
 def by_position(seed, position, path):
-    """Noise of a node by its position, the same in all rounds."""
     return keys.key_of(seed, keys.Stream.ROUND, position + len(path)) + sum(path)
 
 
 def by_depth(seed, position, path, of_node=keys.node_seed):
-    """Noise of a round's node by its depth, shared by all nodes of that depth."""
     return of_node(seed, position, (0,) * len(path))
 
 

@@ -43,7 +43,6 @@ def pair():
 
 @pytest.fixture
 def decoded(pair, monkeypatch, capsys):
-    """The output of the command with these arguments, on a small pair."""
     monkeypatch.setattr(command, "_loaded", lambda options: pair)
 
     def run(*arguments):
@@ -281,7 +280,6 @@ def test_closed_streams_are_no_error(closed, status):
 
 @pytest.mark.slow
 def test_the_command_itself_in_a_pipe():
-    """The embedded pair, and text on standard input."""
     line = f'"{sys.executable}" -m specdec --pair stories --topology "sequence(4)" --tokens 8 --seed 1'
     line = ["sh", "-c", f'echo "Once upon a time" | {line}']
     ended = subprocess.run(line, capture_output=True, text=True, timeout=500, check=False)

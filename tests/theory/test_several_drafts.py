@@ -28,7 +28,6 @@ def random_laws(seed, size=None, concentration=0.5):
 
 
 def sparse_laws(seed):
-    """Laws with tokens that one of them does not have."""
     p, q = random_laws(seed, 5)
     p[seed % 5] = q[(seed + 2) % 5] = 0
     return p / p.sum(), q / q.sum()
@@ -49,7 +48,6 @@ def distribution_of_drafts(q, n, replacement):
 
 
 def linear_program(p, q, n, replacement):
-    """The largest probability that a token of p is among the drafts, over all couplings."""
     distribution = distribution_of_drafts(q, n, replacement)
     pairs = [(drafts, token) for drafts in distribution for token in drafts]
     rows = [[float(pair[0] == drafts) for pair in pairs] for drafts in distribution]
@@ -87,7 +85,6 @@ def test_the_optimum_of_tiny_probabilities_is_that_of_all_subsets(p, q, n):
 
 
 def grid_pair(kind, size, seed):
-    """Two distributions over many tokens."""
     rng = np.random.default_rng(seed)
     uniform, logits = np.full(size, 1 / size), 3 * rng.normal(size=size)
     p, q = rng.dirichlet(np.full(size, 0.5), 2)
@@ -149,7 +146,6 @@ def test_tokens_that_enter_together_count_as_if_each_entered_alone(spread, monke
 
 
 def test_two_arrivals_in_closed_form_are_those_of_the_integral():
-    """Also distributions with a nearly certain token."""
     for seed in range(20):
         q = np.sort(np.random.default_rng(seed).dirichlet(np.full(40, 0.02 if seed % 2 else 0.5)))
         q = q[q > 1e-12] / q[q > 1e-12].sum()

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
@@ -36,7 +35,6 @@ def round_of(tokens, nodes=()):
 
 
 def rounds_of(method, topology, seed, tokens=4000):
-    """Rounds on tokens that are independent, so that the acceptance by index is the same at every node."""
     settings = {"method": method, "topology": topology, "max_new_tokens": tokens, "seed": seed}
     return specdec.generate(pair_of(P, Q), [0], **settings).rounds
 
@@ -89,7 +87,6 @@ def test_nothing_offered_says_nothing():
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_acceptance_from_sequence_and_batch_runs_equals_the_theory(method):
-    """The estimate of the paper. Negative control: the other method's rates are outside the interval."""
     rounds = [*rounds_of(method, sequence(3), 1), *rounds_of(method, batch(4), 2)]
     intervals = [index.interval(Z) for index in acceptance_by_index(rounds)]
     for name in ("gsd", "ersd"):
@@ -116,25 +113,3 @@ def test_block_efficiency_by_hand():
     assert (efficiency.value, efficiency.standard_error) == pytest.approx((2, math.sqrt(2 * 2) / 3))
     assert efficiency.interval == pytest.approx((2 - 1.96 * 2 / 3, 2 + 1.96 * 2 / 3))
     assert math.isnan(block_efficiency([[round_of(2)]]).standard_error)
-
-
-def clustered_runs(rng, count=60):
-    """Texts that differ in how well they are drafted, so rounds of one text depend on each other."""
-    for ease in rng.uniform(0.2, 0.8, count):
-        yield [int(tokens) for tokens in 1 + rng.binomial(4, ease, rng.integers(5, 15))]
-
-
-def test_interval_covers_where_rounds_cluster():
-    """400 experiments at 95%: misses within 5.5 standard errors of 5.5%. If rounds count as independent, the
-    test fails."""
-    rng = np.random.default_rng(4)
-    rounds_by_tokens = [round_of(tokens) for tokens in range(6)]
-    misses = {"runs": 0, "rounds": 0}
-    for _ in range(400):
-        runs = [[rounds_by_tokens[tokens] for tokens in run] for run in clustered_runs(rng)]
-        grouped = {"runs": runs, "rounds": [[round] for run in runs for round in run]}
-        for name, groups in grouped.items():
-            low, high = block_efficiency(groups).interval
-            misses[name] += not low <= 3.0 <= high
-    allowed = 400 * 0.055 + 5.5 * math.sqrt(400 * 0.055 * 0.945)
-    assert misses["runs"] <= allowed < misses["rounds"]

@@ -228,7 +228,6 @@ def test_by_index_of_pairs_that_are_equal_up_to_rounding():
 
 
 def test_ersd_by_index_equals_adaptive_integration():
-    """Poisson-binomial by convolution, integrated by scipy, with 24 tokens."""
     rng = np.random.default_rng(8)
     p, q = rng.dirichlet(np.full(24, 0.3)), rng.dirichlet(np.full(24, 0.3))
     p, q = (p + 1e-4) / (1 + 24e-4), (q + 1e-4) / (1 + 24e-4)
@@ -363,7 +362,6 @@ def test_entropy_bounds_of_numbers_and_tensors():
 
 @pytest.mark.parametrize("exponent", [1, 240, 249, 300, 323])
 def test_acceptance_by_index_of_a_draft_that_is_hardly_ever_right_is_a_distribution(exponent):
-    """With two tokens, the probability that the first child lacks is the second child's."""
     p, q = [0.5, 0.5], [10.0**-exponent, 1 - 10.0**-exponent]
     for by_index, first in FIRST:
         distribution = by_index(p, q, 2)

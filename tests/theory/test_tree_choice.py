@@ -145,7 +145,6 @@ def test_a_draw_that_is_thrown_away_is_off_by_up_to_a_quarter_where_the_draft_is
 
 
 def test_ersd_s_text_stays_where_each_tree_is_chosen_after_looking_at_the_race():
-    """An adversary that sees the winner under P chooses the shape of the tree by it."""
     pair, text = markov_pair(4, seed=3), []
     engine = Engine(pair, RunSettings("ersd", 60, Sampling(), 7, False), Trees(batch(2)), [0], 7)
     for _ in engine.rounds():
@@ -170,7 +169,6 @@ RUNS = 800
 
 
 def in_batches(pair, method, **settings):
-    """Runs of `auto` that are decoded together, 50 at a time. Their trees are chosen at each step."""
     for first in range(0, RUNS, 50):
         seeds = range(first, first + 50)
         yield from specdec.generate_many(pair, [[0]] * 50, method=method, seeds=seeds, **settings)
