@@ -258,17 +258,6 @@ def test_what_is_no_tokenizer_is_named(value):
             specdec.ModelPair(uniform(SIZE), uniform(SIZE), tokenizer, its_own)
 
 
-def test_a_folder_whose_tokenizer_is_of_two_parts_is_refused(folders, tmp_path):
-    shutil.copytree(folders / "target", tmp_path / "two")
-    for part in ("question_encoder_tokenizer", "generator_tokenizer"):
-        TOKENIZER.save_pretrained(tmp_path / "two" / part)
-    (tmp_path / "two" / "tokenizer.json").unlink()
-    settings = tmp_path / "two" / "tokenizer_config.json"
-    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"tokenizer_class": "RagTokenizer"}))
-    with pytest.raises(ValueError, match="tokenizer"):
-        specdec.load_pair(tmp_path / "two")
-
-
 def test_a_text_that_the_tokenizer_can_not_split_is_named():
     pair = specdec.ModelPair(ending_at(1, 2), tokenizer=tokenizer_with_gaps({"a": 0}, end=1))
     assert pair.encode("a") == [0]

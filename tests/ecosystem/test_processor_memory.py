@@ -47,18 +47,6 @@ class Locked(Begins):
         self.lock = threading.Lock()
 
 
-class Pure(Begins):
-    """A grammar that is read from the text at each call. It stores its answers by their text."""
-
-    def __init__(self, marker):
-        super().__init__(marker)
-        self.known = {}
-
-    def __call__(self, input_ids, scores):
-        on = self.known.setdefault(tuple(input_ids[0].tolist()), bool((input_ids[0] == self.marker).any()))
-        return scores.masked_fill(ODD, -torch.inf) if on else scores
-
-
 def closure(marker):
     """A prefix function whose state is a variable that it closes over."""
     on = False
@@ -106,12 +94,6 @@ def test_a_processor_with_a_memory_is_right_or_refused(models, kind):
         assert have is None or torch.equal(have, want), marker
         refused += have is None
     assert refused > 0
-
-
-def test_a_processor_that_depends_on_the_text_alone_is_never_refused(models):
-    for marker in range(3, 61, 6):
-        want, have = texts(models, lambda marker: {"logits_processor": [Pure(marker)]}, marker)
-        assert torch.equal(have, want)
 
 
 def test_a_processor_that_cannot_be_copied_is_named(models):

@@ -60,15 +60,6 @@ def test_acceptance_counts_verified_nodes_by_index_and_rounds_by_position():
     assert Acceptance.of([]) == Acceptance(0.0, (), (), (), 0, 0)
 
 
-def test_the_counts_agree_with_each_other_and_with_the_index_counts():
-    rounds = rounds_of("gsd", Topology([(0,), (1,), (0, 0), (0, 1)]), seed=3, tokens=300)
-    found = Acceptance.of(rounds)
-    drafting = sum(found.histogram)
-    assert found.num_accepted == sum(n * count for n, count in enumerate(found.histogram))
-    assert sum(found.rate_by_position) == pytest.approx(found.num_accepted / drafting)
-    assert found.rate_by_index == tuple(entry.rate for entry in acceptance_by_index(rounds))
-
-
 @pytest.mark.parametrize(("accepted", "offered"), [(0, 7), (7, 7), (3, 10), (4000, 9000)])
 @pytest.mark.parametrize("z", [1.96, 4.0])
 def test_intervals_are_wilsons(accepted, offered, z):
