@@ -268,39 +268,16 @@ def test_the_drafts_own_configuration_may_say_how_many_tokens(pair, monkeypatch)
         assert found.generations[0].paths == sequence(paths).paths
 
 
-REFUSED = {
-    "num_beams": 2,
-    "num_beam_groups": 2,
-    "constraints": [1],
-    "force_words_ids": [[5]],
-    "penalty_alpha": 0.6,
-    "dola_layers": "high",
-    "diversity_penalty": 0.5,
-    "low_memory": True,
-    "use_mtp": True,
-    "is_assistant": True,
-    "speculation_type": "eagle",
-    "assistant_early_exit": 1,
-    "assistant_ensemble_weight": 0.5,
-    "assistant_confidence_threshold": 0.7,
-    "num_assistant_tokens_schedule": "heuristic",
-    "max_matching_ngram_size": 3,
-    "assistant_lookbehind": 5,
-    "target_lookbehind": 5,
-    "output_attentions": True,
-    "output_hidden_states": True,
-    "use_cache": False,
-    "cache_implementation": "static",
-    "cache_config": {"nbits": 4},
-    "max_cache_len": 64,
-    "prefill_chunk_size": 4,
-    "compile_config": CompileConfig(),
-    "guidance_scale": 1.5,
-    "synced_gpus": True,
-    "method": "none",
-    "seed": -1,
-    "topology": "bush",
-}
+REFUSED = {"num_beams": 2, "num_beam_groups": 2, "constraints": [1], "force_words_ids": [[5]]}
+REFUSED |= {"penalty_alpha": 0.6, "dola_layers": "high", "diversity_penalty": 0.5, "low_memory": True}
+REFUSED |= {"use_mtp": True, "is_assistant": True, "speculation_type": "eagle", "assistant_early_exit": 1}
+REFUSED |= {"assistant_ensemble_weight": 0.5, "assistant_confidence_threshold": 0.7}
+REFUSED |= {"num_assistant_tokens_schedule": "heuristic", "max_matching_ngram_size": 3}
+REFUSED |= {"assistant_lookbehind": 5, "target_lookbehind": 5, "output_attentions": True}
+REFUSED |= {"output_hidden_states": True, "use_cache": False, "cache_implementation": "static"}
+REFUSED |= {"cache_config": {"nbits": 4}, "max_cache_len": 64, "prefill_chunk_size": 4}
+REFUSED |= {"compile_config": CompileConfig(), "guidance_scale": 1.5, "synced_gpus": True}
+REFUSED |= {"method": "none", "seed": -1, "topology": "bush"}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -361,8 +338,7 @@ def test_further_errors_name_their_argument(pair):
 
 
 class Remembers(LogitsProcessor):
-    def __init__(self):
-        self.asked = 0
+    asked = 0
 
     def __call__(self, input_ids, scores):
         self.asked += 1
