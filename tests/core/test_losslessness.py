@@ -29,7 +29,7 @@ from specdec.race import derived_seed
 from specdec.topology import sequence
 from tests.helpers.distributions import FALSE_ALARM, TREE, distance, markov_pair, pair_of, random_table
 
-BEYOND_DOUBT = 1e-9
+BEYOND_DOUBT = 1e-6
 """If a fault's p-value is below this one, further decodes are not needed, because it only falls."""
 
 
