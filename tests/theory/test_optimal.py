@@ -85,9 +85,11 @@ def test_pooling_is_close_on_measured_vectors_and_never_better_than_exact():
         rates = np.sort(rng.dirichlet(np.full(8, 0.5)))[::-1] * np.exp(rng.normal(0, 0.1, 8)) + 1e-6
         rates /= rates.sum()
         exact = expected_tokens(rates, dynamic_program_topology(rates, 100))
-        order = optimal.pop_order(optimal.pooled(rates), 100)
-        pooled = expected_tokens(rates, optimal._in_level_order(*order))
-        assert 0.99 * exact <= pooled <= exact + 1e-12
+        pooled = optimal.pooled(rates)
+        assert (np.diff(pooled) <= 0).all()
+        assert pooled.sum() == pytest.approx(1)
+        tree = optimal._in_level_order(*optimal.pop_order(pooled, 100))
+        assert 0.99 * exact <= expected_tokens(rates, tree) <= exact + 1e-12
 
 
 def markov_acceptance(target, draft, joint, start):
