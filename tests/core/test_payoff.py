@@ -49,16 +49,13 @@ def test_it_breaks_even_where_one_drafted_token_costs_what_it_gains():
     assert (hopeless.least_acceptance, hopeless.dearest_draft) == (None, None)
 
 
-@pytest.mark.parametrize(
-    ("given", "limit"),
-    [
-        (([0.9], 0.5, 0.0), "the draft's time"),
-        (([0.9], 1e-3, 0.5), "the time of further rows"),
-        (([0.1], 1e-3, 1e-3), "the rejected drafts"),
-    ],
-)
-def test_what_limits_most_is_named(given, limit):
-    found = Payoff.of(setup(*given))
+LIMITS = {"the draft's time": ([0.9], 0.5, 0.0), "the time of further rows": ([0.9], 1e-3, 0.5)}
+LIMITS["the rejected drafts"] = ([0.1], 1e-3, 1e-3)
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_what_limits_most_is_named(limit):
+    found = Payoff.of(setup(*LIMITS[limit]))
     assert max(found.without, key=found.without.get) == limit
     assert f"the main limit is {limit}." in found.sentences()[0]
 

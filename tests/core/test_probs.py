@@ -69,22 +69,13 @@ def test_one_broken_logit_of_many_is_noticed_wherever_it_is(dtype, place, bad, t
             assert log_probs(broken, Sampling(temperature), check=False)[-1].isnan().all()
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"temperature": -0.1}, "temperature = -0.1"),
-        ({"temperature": math.nan}, "temperature = nan"),
-        ({"temperature": "hot"}, "temperature = 'hot'"),
-        ({"temperature": 101}, "temperature = 101"),
-        ({"top_k": -1}, "top_k = -1"),
-        ({"top_k": 2.5}, "top_k = 2.5"),
-        ({"top_p": 0}, "top_p = 0"),
-        ({"top_p": 1.01}, "top_p = 1.01"),
-    ],
-)
-def test_settings_out_of_range_are_named(settings, named):
-    with pytest.raises(ValueError, match=named):
-        Sampling(**settings)
+WRONG = {"temperature": (-0.1, math.nan, "hot", 101), "top_k": (-1, 2.5), "top_p": (0, 1.01)}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in WRONG for value in WRONG[name]])
+def test_settings_out_of_range_are_named(name, value):
+    with pytest.raises(ValueError, match=f"{name} = {value!r}"):
+        Sampling(**{name: value})
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

@@ -13,19 +13,11 @@ def test_named_shapes_have_the_papers_paths():
     assert batch(3).paths == ((0,), (1,), (2,))
 
 
-@pytest.mark.parametrize(
-    ("name", "k", "tree"),
-    [
-        ("simple", None, simple()),
-        ("simple", 7, simple()),
-        ("simple(1)", None, simple()),
-        ("sequence", 4, sequence(4)),
-        ("batch(3)", None, batch(3)),
-        ("specinfer( 8 )", None, specinfer(8)),
-    ],
-)
-def test_topologies_have_names(name, k, tree):
-    assert named(name, k) == tree
+def test_topologies_have_names():
+    assert {named("simple", None), named("simple", 7), named("simple(1)", None)} == {simple()}
+    assert named("sequence", 4) == sequence(4)
+    assert named("batch(3)", None) == batch(3)
+    assert named("specinfer( 8 )", None) == specinfer(8)
 
 
 @pytest.mark.parametrize(
