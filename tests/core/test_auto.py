@@ -4,6 +4,7 @@ choice."""
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,11 +26,6 @@ NOTHING = {1: costs.Overhead(0.0, 0.0, 0.0, 0.0)}
 
 def pair_of_twins() -> specdec.ModelPair:
     return pair_of(random_table(6, 0, 3), random_table(6, 0, 3))
-
-
-def useless_pair() -> specdec.ModelPair:
-    """The target always writes token 1, and the draft always token 0."""
-    return pair_of([0, 1, 0], [1, 0, 0])
 
 
 def joint(seconds, texts=1):
@@ -54,7 +50,6 @@ def clock(monkeypatch):
 
 
 def trees_of(generation) -> list[Topology]:
-    """The tree of each round."""
     planted = {each.round: each.paths for each in generation.trees} or {0: generation.paths}
     found = []
     for round in generation.rounds:
@@ -67,54 +62,38 @@ def decoded(pair, length=200, **settings):
 
 
 @pytest.mark.parametrize(
-    ("draft", "target", "fits"),
+    ("method", "draft", "target", "fits"),
     [
-        (2e3, lambda n: 1e3, lambda tree: tree.num_draft_tokens == 0),
-        (1e-3, lambda n: 1e3, lambda tree: tree.depth >= 12),
-        (1e-3, lambda n: 1e3 * n**2, lambda tree: tree.num_draft_tokens <= 1),
+        ("ersd", 2e3, lambda n: 1e3, lambda tree: tree.num_draft_tokens == 0),
+        ("gsd", 1e-3, lambda n: 1e3, lambda tree: tree.depth >= 12),
+        ("specinfer", 1e-3, lambda n: 1e3 * n**2, lambda tree: tree.num_draft_tokens <= 1),
     ],
     ids=["a draft dearer than the target: none", "all free: deep", "many at once are dear: none or one"],
 )
-@pytest.mark.parametrize("method", ["ersd", "gsd", "specinfer"])
 def test_the_tree_follows_the_times_of_the_rounds(clock, draft, target, fits, method):
     clock(target, draft)
-    trees = trees_of(decoded(pair_of_twins(), 600, method=method))
+    trees = trees_of(decoded(pair_of_twins(), 400, method=method))
     last = trees[-max(4, len(trees) // 5) :]
     assert sum(map(fits, last)) > 0.7 * len(last)  # other trees are tried now and then
-
-
-def test_the_first_round_of_a_pair_drafts_and_the_second_fifth_and_eighth_do_not(clock):
-    clock(lambda n: 10.0 + n / 10, 1.0)
-    pair = pair_of_twins()
-    sizes = [tree.num_draft_tokens for tree in trees_of(decoded(pair, 60))]
-    assert [number for number, size in enumerate(sizes) if size == 0] == [1, 4, 7]
-    later = specdec.generate(pair, [0], topology="auto", max_new_tokens=30, seed=1)
-    assert all(tree.num_draft_tokens for tree in trees_of(later))
 
 
 @pytest.mark.parametrize("method", ["ersd", "gsd"])
 def test_a_useless_draft_ends_at_plain_decoding_which_is_left_now_and_then(clock, method):
     clock(lambda n: 10.0 + n, 1.0)
-    g = decoded(useless_pair(), 400, method=method)
+    g = decoded(pair_of([0, 1, 0], [1, 0, 0]), 400, method=method)
     sizes = [tree.num_draft_tokens for tree in trees_of(g)]
     looks = [number for number in range(9, len(sizes)) if sizes[number] and not sizes[number - 1]]
     assert sum(map(bool, sizes[:50])) < 25
     assert 2 <= len(looks) <= 5
-    assert all(
-        later > earlier for earlier, later in zip(np.diff(looks)[:-1], np.diff(looks)[1:], strict=True)
-    )
+    assert (np.diff(looks, 2) > 0).all()  # later and later
     assert sum(map(bool, sizes[50:])) < 0.05 * len(sizes)
 
 
 def test_a_draft_that_becomes_right_is_found_again(clock):
     """Token 0 is followed by 1 and so on up to 60, at which both models stay. Before that the draft errs."""
     clock(lambda n: 10.0 + 0.1 * n, 1.0)
-    p = torch.zeros(61, 61)
-    p[range(60), range(1, 61)] = 1.0
-    p[60, 60] = 1.0
-    q = torch.zeros(61, 61)
-    q[:, 0] = 1.0
-    q[60, 0], q[60, 60] = 0.0, 1.0
+    p = np.eye(61)[[*range(1, 61), 60]]
+    q = np.eye(61)[[0] * 60 + [60]]
     sizes = [tree.num_draft_tokens for tree in trees_of(decoded(pair_of(p, q), 400))]
     assert min(sizes[20:60]) == 0
     assert min(sizes[-5:]) > 4
@@ -123,10 +102,12 @@ def test_a_draft_that_becomes_right_is_found_again(clock):
 def test_the_tree_shrinks_as_more_runs_share_a_forward():
     """Up to eight rows cost the same. Each further row costs an eighth of that."""
     cost = costs.RoundCost(joint(lambda n: max(1.0, n / 8)), joint(lambda n: 1e-9), NOTHING)
-    sizes = [
-        auto.chosen(np.array([0.6, 0.15]), cost, texts).topology.num_draft_tokens for texts in (1, 2, 4, 8)
-    ]
+    r = np.array([0.6, 0.15])
+    sizes = [auto.chosen(r, cost, texts).topology.num_draft_tokens for texts in (1, 2, 4, 8)]
     assert sizes[0] > sizes[1] > sizes[2] > sizes[3] == 0
+    for each in auto.chosen(r, cost).candidates:
+        expected = theory.expected_tokens(r, each.topology) if each.paths else 1.0
+        assert each.expected_tokens == pytest.approx(expected)
 
 
 def test_the_next_run_begins_with_what_others_told(clock):
@@ -142,17 +123,21 @@ def test_the_next_run_begins_with_what_others_told(clock):
     assert again.token_ids == decoded(pair, 20).token_ids
 
 
-def test_what_is_remembered_of_a_pair_is_bounded():
+def test_what_is_remembered_of_a_pair_is_bounded(monkeypatch):
     pair = pair_of_twins()
-    for seed in range(20):
+    for seed in range(12):
         specdec.generate(pair, [0], topology="auto", max_new_tokens=3, seed=seed)
-    for step in range(100):
+    for step in range(70):
         specdec.generate(pair, [0], topology="auto", max_new_tokens=2, temperature=0.1 * step, seed=0)
     learned = auto.learned_of(pair)
     assert max(map(len, learned.runs.values())) <= 8
     assert len(learned.runs) <= 64
     assert len(pickle.dumps(learned)) < 100_000
     assert pickle.loads(pickle.dumps(learned)).times.costs().target.seconds(1, 1) > 0
+    monkeypatch.setattr(acceptance, "_REMEMBERED", 3)
+    for temperature in (0.6, 0.7, 0.8, 0.9):
+        specdec.measure_acceptance(pair, [0], temperature=temperature)
+    assert [sampling.temperature for _, sampling, *_ in pair.measurements] == [0.7, 0.8, 0.9]
 
 
 def test_busy_moments_do_not_count_and_more_tokens_never_cost_less():
@@ -174,16 +159,12 @@ def test_times_of_rounds_tell_what_rounds_cost():
                 continue
             levels, rows = costs.work_of(round)
             rest = specdec.trace.Seconds(verify=1.0, rest=0.5 * len(round.nodes))
-            round = specdec.trace.Round(**{name: getattr(round, name) for name in ROUND} | {"seconds": rest})
-            times.add([round], 2.0 * levels + rows, 11.0 + len(round.nodes))
+            times.add([replace(round, seconds=rest)], 2.0 * levels + rows, 11.0 + len(round.nodes))
     cost = times.costs()
     assert [cost.target.seconds(1, n) for n in (1, 5, 10)] == pytest.approx([11, 15, 20])
     assert cost.draft.seconds(1, 1) == pytest.approx(3)
     over = cost.overhead(1)
     assert (over.empty, over.drafting, over.node) == pytest.approx((1, 0.5, 0.5))
-
-
-ROUND = ("number", "position", "tokens", "nodes", "steps", "text", "finish")
 
 
 def test_a_first_slow_round_is_not_believed():
@@ -216,22 +197,12 @@ def test_the_record_says_among_what_the_tree_would_be_chosen():
     g = specdec.generate(pair, [0], topology="auto", max_new_tokens=40, seed=0)
     assert g.choice[0].paths == ()
     for candidate in g.choice:
-        assert candidate.tokens_per_second == pytest.approx(
-            1000 * candidate.expected_tokens / candidate.milliseconds.total
-        )
+        rate = 1000 * candidate.expected_tokens / candidate.milliseconds.total
+        assert candidate.tokens_per_second == pytest.approx(rate)
     best = max(g.choice, key=lambda candidate: candidate.tokens_per_second)
     assert [candidate.chosen for candidate in g.choice] == [candidate is best for candidate in g.choice]
     assert specdec.Generation.from_json(g.to_json()) == g
     assert specdec.generate(pair, [0], max_new_tokens=4, seed=0).choice is None
-
-
-def test_expected_tokens_are_those_of_the_tree():
-    r = np.array([0.6, 0.2])
-    for each in auto.chosen(
-        r, costs.RoundCost(joint(lambda n: 1.0), joint(lambda n: 0.1), NOTHING)
-    ).candidates:
-        expected = theory.expected_tokens(r, each.topology) if each.paths else 1.0
-        assert each.expected_tokens == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("kind", ["target", "draft"])
@@ -241,7 +212,7 @@ def test_a_model_that_scores_sequences_only_gets_sequences(kind):
     assert all(tree.is_sequence for tree in trees_of(decoded(pair)))
 
 
-@pytest.mark.parametrize("context_length", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("context_length", [1, 2, 3, 6])
 def test_a_draft_that_reads_little_is_measured_on_smaller_trees(context_length):
     table = random_table(6, 0, 3)
     pair = specdec.ModelPair(MarkovModel(table), MarkovModel(table, context_length=context_length))
@@ -249,20 +220,13 @@ def test_a_draft_that_reads_little_is_measured_on_smaller_trees(context_length):
     assert len(decoded(pair, 20).token_ids) == 20
 
 
-def test_a_server_that_is_asked_for_many_temperatures_forgets_the_oldest(monkeypatch):
-    monkeypatch.setattr(acceptance, "_REMEMBERED", 3)
-    pair = pair_of_twins()
-    for temperature in (0.5, 0.6, 0.7, 0.8, 0.9):
-        specdec.measure_acceptance(pair, [0], temperature=temperature)
-    assert [sampling.temperature for _, sampling, *_ in pair.measurements] == [0.7, 0.8, 0.9]
-
-
 GRID = [
     {"temperature": temperature, "top_p": top_p, "top_k": top_k}
-    for temperature in (0.0, 0.3, 0.7, 1.0, 2.0)
-    for top_p in (0.05, 0.5, 0.9, 1.0)
-    for top_k in (0, 1, 5)
+    for i, temperature in enumerate((0.0, 0.3, 1.0, 2.0))
+    for j, top_p in enumerate((0.05, 0.5, 0.9, 1.0))
+    for top_k in [(0, 1, 5)[(i + j) % 3]]
 ]
+"""Each temperature with each top-p, and each top-k with both."""
 
 
 @pytest.mark.slow
@@ -285,7 +249,6 @@ def test_every_sampling_has_a_tree_of_its_own(method, monkeypatch):
 
 
 def test_a_child_that_is_accepted_where_the_first_never_is(clock):
-    """R = (0, 1): the draft's first token is never the target's, its second one always is."""
     pair = pair_of([0.0, 1.0, 0.0], [1 - 1e-9, 1e-9, 0.0])
     for method in ("gsd", "ersd"):
         assert specdec.measure_acceptance(pair, method=method).tolist()[:2] == [0.0, 1.0]
@@ -297,7 +260,7 @@ def test_a_child_that_is_accepted_where_the_first_never_is(clock):
 
 
 def test_a_draft_that_is_never_right_is_told_from_one_that_was_not_asked_enough():
-    pair = useless_pair()
+    pair = pair_of([0, 1, 0], [1, 0, 0])
     assert specdec.generate(pair, [0], topology="auto", max_new_tokens=4, seed=0).token_ids == [1, 1, 1, 1]
     with pytest.raises(ValueError, match="tokens = 30"):
         specdec.learn.learn_context(pair, [[0]], tokens=30)
@@ -306,7 +269,6 @@ def test_a_draft_that_is_never_right_is_told_from_one_that_was_not_asked_enough(
 
 
 def test_what_is_measured_does_not_depend_on_who_comes_first():
-    """Two servers whose first visitors have different prompts grow the same tree."""
     found = []
     for prompt in ([0], [3]):
         pair = pair_of_twins()

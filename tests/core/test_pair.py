@@ -55,20 +55,13 @@ def test_dtypes_and_devices_may_be_torch_s_own_and_the_draft_s_its_own(folders, 
 @pytest.mark.parametrize(
     "pair", [{"target": "stories"}, {"target": "smollm2"}, {"target": "no/such", "draft": "x/y"}]
 )
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        ("device", "gpu"),
-        ("draft_device", "cuda:99"),
-        ("dtype", "x" * 90),
-        ("draft_dtype", "int3"),
-        ("draft_dtype", torch.int32),
-    ],
-)
-def test_what_no_model_can_have_is_named_before_anything_is_read(pair, argument, value, monkeypatch):
+def test_what_no_model_can_have_is_named_before_anything_is_read(pair, monkeypatch):
     monkeypatch.setattr("specdec.loading.find_source", None)
-    with pytest.raises(ValueError, match=f"^{argument} = .{{1,60}}( is none of|: this machine has no such)"):
-        specdec.load_pair(**pair, **{argument: value})
+    dtypes = [("dtype", "x" * 90), ("draft_dtype", "int3"), ("draft_dtype", torch.int32)]
+    for argument, value in (("device", "gpu"), ("draft_device", "cuda:99"), *dtypes):
+        message = f"^{argument} = .{{1,60}}( is none of|: this machine has no such)"
+        with pytest.raises(ValueError, match=message):
+            specdec.load_pair(**pair, **{argument: value})
 
 
 def test_the_name_of_a_pair_is_also_that_of_a_draft_for_other_targets(folders, monkeypatch):
@@ -101,31 +94,31 @@ def test_a_prompt_in_memory_may_be_empty_and_holds_whole_characters():
 
 @pytest.mark.parametrize(("ids", "ends"), [([5, 6], {0, 5, 6}), (-1, {0})])
 def test_texts_end_with_what_tokenizer_and_generation_settings_say(ids, ends):
-    """A negative id ends no text."""
+    """A negative id ends no text. The settings' tokens are not cut off, though the tokenizer lacks them."""
     model = tiny_model("llama", vocab_size=SIZE)
     model.generation_config.eos_token_id = ids
     assert specdec.ModelPair(model, tokenizer=TOKENIZER).eos_ids == ends
+    model.generation_config.eos_token_id = [9, 20]
+    assert specdec.ModelPair(model, tokenizer=tokenizer_with_gaps()).vocab_size == 21
+
+
+def test_what_is_no_end_of_text_is_named_from_a_folder(folders, tmp_path):
+    shutil.copytree(folders / "target", tmp_path / "bad")
+    settings = tmp_path / "bad" / "generation_config.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"eos_token_id": "</s>"}))
+    with pytest.raises(ValueError, match="eos_token_id = "):
+        specdec.load_pair(tmp_path / "bad")
+    change_config(tmp_path / "bad", eos_token_id=2.5)
+    with pytest.raises(ValueError, match=r"config.json.*eos_token_id"):
+        specdec.load_pair(tmp_path / "bad")
 
 
 @pytest.mark.parametrize("ids", [[[1, 2]], "</s>", True, 2.5, [1, "x"], {"a": 1}, [None]], ids=repr)
-def test_what_is_no_end_of_text_is_named_from_a_folder_and_in_memory(folders, tmp_path, ids):
-    shutil.copytree(folders / "target", tmp_path / "bad")
-    settings = tmp_path / "bad" / "generation_config.json"
-    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"eos_token_id": ids}))
-    with pytest.raises(ValueError, match="eos_token_id = "):
-        specdec.load_pair(tmp_path / "bad")
+def test_what_is_no_end_of_text_is_named_in_memory(ids):
     model = tiny_model("llama", vocab_size=SIZE)
     model.generation_config.eos_token_id = ids
     with pytest.raises(ValueError, match="eos_token_id = "):
         specdec.ModelPair(model, tokenizer=TOKENIZER)
-
-
-@pytest.mark.parametrize("ids", [[[1, 2]], "</s>", 2.5], ids=repr)
-def test_a_configuration_whose_end_of_text_is_none_is_named(folders, tmp_path, ids):
-    shutil.copytree(folders / "target", tmp_path / "bad")
-    change_config(tmp_path / "bad", eos_token_id=ids)
-    with pytest.raises(ValueError, match=r"config.json.*eos_token_id"):
-        specdec.load_pair(tmp_path / "bad")
 
 
 LETTERS = {"a": 0, "b": 1, "c": 2, "<unk>": 3}
@@ -139,32 +132,23 @@ def tokenizer_with_gaps(ids=LETTERS, end=9, **special):
 
 
 def ending_at(token_id, size):
-    """A model whose texts end with this token half of the time."""
     distribution = torch.full((size,), 0.5 / (size - 1))
     distribution[token_id] = 0.5
     return MarkovModel(distribution)
 
 
-@pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
-@pytest.mark.parametrize("size", [10, 16])
+@pytest.mark.parametrize(("method", "size"), [("ar", 10), ("gsd", 16), ("ersd", 16)])
 def test_texts_end_with_a_token_behind_a_gap_of_ids(method, size):
     model = ending_at(9, size)
     pair = specdec.ModelPair(model, ending_at(9, size), tokenizer_with_gaps())
     assert (len(pair.tokenizer), pair.vocab_size) == (5, 10)
-    for seed in range(20):
+    for seed in range(9):
         run = specdec.generate(pair, "a b", method=method, max_new_tokens=60, seed=seed)
         assert (run.rounds[-1].finish, run.token_ids[-1]) == ("eos", 9)
         assert max(run.token_ids) < 10
 
 
-def test_a_token_that_ends_texts_by_the_models_settings_alone_is_not_cut_off():
-    model = tiny_model("llama", vocab_size=30)
-    model.generation_config.eos_token_id = [9, 20]
-    assert specdec.ModelPair(model, tokenizer=tokenizer_with_gaps()).vocab_size == 21
-
-
 def test_ids_of_a_gap_are_tokens_like_any_other_and_those_beyond_are_refused():
-    """The model may write these tokens, so a prompt may contain them: a text can be continued."""
     pair = specdec.ModelPair(ending_at(9, 12), tokenizer=tokenizer_with_gaps())
     assert pair.encode([5, 9, 0]) == [5, 9, 0]
     for ids in ([10], [-1], [0, 11]):
@@ -213,6 +197,8 @@ def test_what_is_not_there_is_named(missing, folders, monkeypatch):
             specdec.load_pair(**given)
     with pytest.raises(ValueError, match="needs a target"):
         specdec.load_pair(draft=folders / "draft")
+    with pytest.raises(ValueError, match="report = 5"):
+        specdec.load_pair(report=5)
 
 
 def break_weights(folder):
@@ -245,10 +231,13 @@ def test_a_broken_checkpoint_is_refused_with_its_cause(tmp_path, harm, named):
 
 ENTRIES = [("llama", "sliding_window"), ("llama", "output_hidden_states"), ("gpt2", "sliding_window")]
 ENTRIES += [("mistral", "sliding_window"), ("gemma3", "sliding_window"), ("gemma3", "query_pre_attn_scalar")]
+VALUES = [2.5, "x", [1], {"a": 1}, -4, "x", -4, [1], "x", 2.5, {"a": 1}, -4]
+"""Two for each entry, each value for a sliding window."""
 
 
-@pytest.mark.parametrize("value", [2.5, "x", [1], {"a": 1}, -4], ids=str)
-@pytest.mark.parametrize(("family", "key"), ENTRIES)
+@pytest.mark.parametrize(
+    ("family", "key", "value"), [(*entry, value) for entry, value in zip(ENTRIES * 2, VALUES)], ids=str
+)
 def test_entries_that_make_no_sense_are_named_or_ignored_as_the_model_does(tmp_path, family, key, value):
     save_checkpoint(tmp_path, family, vocab_size=SIZE)
     TOKENIZER.save_pretrained(tmp_path)
@@ -269,23 +258,8 @@ def test_what_is_no_tokenizer_is_named(value):
             specdec.ModelPair(uniform(SIZE), uniform(SIZE), tokenizer, its_own)
 
 
-def test_a_folder_whose_tokenizer_is_of_two_parts_is_refused(folders, tmp_path):
-    shutil.copytree(folders / "target", tmp_path / "two")
-    for part in ("question_encoder_tokenizer", "generator_tokenizer"):
-        TOKENIZER.save_pretrained(tmp_path / "two" / part)
-    (tmp_path / "two" / "tokenizer.json").unlink()
-    settings = json.loads((tmp_path / "two" / "tokenizer_config.json").read_text())
-    (tmp_path / "two" / "tokenizer_config.json").write_text(
-        json.dumps(settings | {"tokenizer_class": "RagTokenizer"})
-    )
-    with pytest.raises(ValueError, match="tokenizer"):
-        specdec.load_pair(tmp_path / "two")
-
-
 def test_a_text_that_the_tokenizer_can_not_split_is_named():
-    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "</s>": 1}, unk_token="<unk>"))
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="</s>")
-    pair = specdec.ModelPair(ending_at(1, 2), tokenizer=tokenizer)
+    pair = specdec.ModelPair(ending_at(1, 2), tokenizer=tokenizer_with_gaps({"a": 0}, end=1))
     assert pair.encode("a") == [0]
     with pytest.raises(ValueError, match="can't split the prompt"):
         pair.encode("zz")
@@ -308,12 +282,5 @@ def test_a_tokenizer_that_panics_is_named_and_what_ends_a_program_is_not_held_ba
 
 @pytest.mark.parametrize("model", [None, "gpt2", torch.nn.Linear(2, 2), [tiny_model("llama")]], ids=type)
 def test_what_is_no_model_is_named_in_short(model):
-    with pytest.raises(ValueError, match="can't be used as a model") as refusal:
+    with pytest.raises(ValueError, match=r"^.{,200}can't be used as a model.{,200}$"):
         specdec.ModelPair(model)
-    assert len(str(refusal.value)) < 250
-    assert "\n" not in str(refusal.value)
-
-
-def test_what_is_no_report_is_named():
-    with pytest.raises(ValueError, match="report = 5"):
-        specdec.load_pair(report=5)

@@ -49,16 +49,13 @@ def test_it_breaks_even_where_one_drafted_token_costs_what_it_gains():
     assert (hopeless.least_acceptance, hopeless.dearest_draft) == (None, None)
 
 
-@pytest.mark.parametrize(
-    ("given", "limit"),
-    [
-        (([0.9], 0.5, 0.0), "the draft's time"),
-        (([0.9], 1e-3, 0.5), "the time of further rows"),
-        (([0.1], 1e-3, 1e-3), "the rejected drafts"),
-    ],
-)
-def test_what_limits_most_is_named(given, limit):
-    found = Payoff.of(setup(*given))
+LIMITS = {"the draft's time": ([0.9], 0.5, 0.0), "the time of further rows": ([0.9], 1e-3, 0.5)}
+LIMITS["the rejected drafts"] = ([0.1], 1e-3, 1e-3)
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_what_limits_most_is_named(limit):
+    found = Payoff.of(setup(*LIMITS[limit]))
     assert max(found.without, key=found.without.get) == limit
     assert f"the main limit is {limit}." in found.sentences()[0]
 
@@ -72,13 +69,10 @@ def test_a_change_that_would_lower_the_gain_is_not_told_as_a_gain():
     assert f", without the time of further rows {found.without['the time of further rows']:.2f}." in words
 
 
-def test_a_pair_that_gains_nothing_is_told_so():
+def test_a_pair_that_gains_nothing_and_a_gain_within_the_error_are_told_so():
     found = Payoff.of(setup([0.1], draft=2.0, row=1.0))
     assert (found.speed_up, found.drafted) == (1.0, 0)
     assert "does not pay" in found.sentences()[0]
-
-
-def test_a_gain_within_the_error_is_no_gain_and_said_so():
     found = Payoff.of(setup([0.114], draft=0.1, row=0.0))
     assert 1 < found.speed_up < 1.02
     assert found.least_acceptance < 0.114
@@ -92,24 +86,15 @@ def test_nothing_is_blamed_where_nothing_limits():
     assert last == "No single limit makes a difference, only several of them together."
 
 
-@pytest.mark.parametrize("wrong", [{"texts": 0}, {"acceptance": 0.0}, {"acceptance": float("nan")}])
-def test_a_change_that_is_no_set_up_is_named(wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        changed(setup([0.5], draft=0.1, row=0.0), **wrong)
-
-
 def test_a_shape_restricts_the_trees():
-    of_shape = {
-        shape: [Payoff.of(setup([0.6, 0.3], 0.0, 0.01, shape=shape)).curve[k].tokens_per_call for k in (1, 2)]
-        for shape in ("best", "sequence", "batch")
-    }
-    assert of_shape["sequence"] == pytest.approx([1.6, 1.96])
-    assert of_shape["batch"] == pytest.approx([1.6, 1.9])
-    assert of_shape["best"] == pytest.approx([1.6, 1.96])
+    for shape, tokens in (("sequence", [1.6, 1.96]), ("batch", [1.6, 1.9]), ("best", [1.6, 1.96])):
+        curve = Payoff.of(setup([0.6, 0.3], 0.0, 0.01, shape=shape)).curve
+        assert [curve[k].tokens_per_call for k in (1, 2)] == pytest.approx(tokens)
 
 
-@pytest.mark.parametrize("tree", [sequence(3), specinfer(8), Topology([(0,), (1,), (0, 0)])])
-@pytest.mark.parametrize("texts", [1, 4])
+@pytest.mark.parametrize(
+    ("tree", "texts"), [(sequence(3), 4), (specinfer(8), 1), (Topology([(0,), (1,), (0, 0)]), 4)]
+)
 def test_the_gain_of_a_tree_counts_its_tokens_rows_and_levels(tree, texts):
     own = setup([0.6, 0.3, 0.05], draft=0.1, row=0.02, texts=texts)
     reach = [np.prod([[0.6, 0.3, 0.05][i] for i in path]) for path in tree.paths]
@@ -130,7 +115,6 @@ def test_the_gain_of_a_tree_is_that_of_the_verdict_where_the_target_reads_tokens
 
 def test_changed_values_replace_their_own_and_keep_the_rest():
     own = setup([0.5, 0.2], draft=0.1, row=0.01)
-    # changes in proportion to the rest
     assert changed(own, acceptance=0.75).acceptance == pytest.approx([0.75, 0.1])
     assert changed(own, acceptance=0.25).acceptance == pytest.approx([0.25, 0.1])  # in proportion
     assert changed(own, draft_step=0.3).draft_step == pytest.approx(0.3)
@@ -140,10 +124,13 @@ def test_changed_values_replace_their_own_and_keep_the_rest():
     # further rows cost as much as the last ones
     assert changed(own, rows=rows).costs.target.seconds(1, 96) == pytest.approx(3.5)
     assert changed(own) == own
+    for name, wrong in (("texts", 0), ("acceptance", 0.0), ("acceptance", float("nan"))):
+        with pytest.raises(ValueError, match=name):
+            changed(own, **{name: wrong})
     assert gain(changed(own, texts=64, rows=[float(n) for n in ROWS])) == 1  # each row costs a call
 
 
-@pytest.mark.parametrize("arithmetic", [50e9, 100e9, 190e9, 1e12, 1e15])
+@pytest.mark.parametrize("arithmetic", [50e9, 190e9, 1e15])
 def test_a_roofline_is_the_longer_of_reading_and_arithmetic_wherever_its_ridge_is(arithmetic):
     cost = roofline(parameters=1e9, bytes_each=1, bandwidth=50e9, arithmetic=arithmetic)
     for rows in (*range(1, 40), 10_000, 30_000):
@@ -178,27 +165,17 @@ def test_the_command_measures_a_pair(capsys, tmp_path):
 
 
 @pytest.mark.usefixtures("small")
-def test_the_check_goes_through_all_its_stages(capsys, tmp_path):
+def test_the_check_goes_through_all_its_stages(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(check, "CASES", check.CASES[::4])
     check.main(["--smoke", "--save", str(tmp_path / "check.json")])
     rows = json.loads((tmp_path / "check.json").read_text())["check"]
-    assert len(rows) == len(check.CASES) == 6
+    assert len(rows) == len(check.CASES) == 2
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(rows)
     for row in rows:
         assert row["predicted"] == pytest.approx(gain_of(SetUp.from_json(row["setup"]), named(row["tree"])))
         assert row["measured"]["value"] > 0
 
 
-def test_a_prediction_that_is_off_is_marked():
-    values = {"value": 1.0, "low": 0.9, "high": 1.1}
-    rows = [
-        check.CASES[0]._asdict() | {"predicted": value, "measured": values} for value in (0.95, 1.12, 0.85)
-    ]
-    lines = check.table(rows).splitlines()[2:]
-    assert ["above 10%" in line for line in lines] == [False, True, True]
-
-
 def test_committed_results_are_those_of_the_check():
     rows = json.loads((ASSETS / "results" / "payoff.json").read_text())["check"]
-    assert [[row[name] for name in check.Case._fields] for row in rows] == [
-        list(case) for case in check.CASES
-    ]
+    assert [check.Case(*(row[name] for name in check.Case._fields)) for row in rows] == list(check.CASES)

@@ -13,12 +13,9 @@ def probs(logits, vocab_size=None, **settings):
     return log_probs(torch.as_tensor(logits), Sampling(**settings), vocab_size).exp()
 
 
-def test_temperature_divides_the_logits():
+def test_temperature_divides_the_logits_and_zero_is_a_one_hot_at_the_first_argmax():
     logits = torch.tensor([1.0, 2.0, 4.0])
     assert torch.allclose(probs(logits, temperature=0.5), torch.softmax(logits * 2, -1))
-
-
-def test_temperature_zero_is_a_one_hot_at_the_first_argmax_and_nearly_zero_is_one_too():
     assert probs([1.0, 3.0, 3.0], temperature=0).tolist() == [0, 1, 0]
     assert probs([0.0, 3.0, 1.0], temperature=1e-46).tolist() == [0, 1, 0]
 
@@ -30,11 +27,8 @@ def test_extreme_temperatures_give_distributions(temperature):
     assert p.sum() == pytest.approx(1, abs=1e-6)
 
 
-def test_padding_of_the_logits_is_cut_before_the_softmax():
+def test_padding_is_cut_before_the_softmax_and_top_k_keeps_the_k_most_probable():
     assert torch.allclose(probs([1.0, 2.0, 50.0], vocab_size=2), torch.softmax(torch.tensor([1.0, 2.0]), -1))
-
-
-def test_top_k_keeps_the_k_most_probable_and_renormalises():
     p = probs(torch.tensor([0.1, 0.5, 0.4]).log(), top_k=2)
     assert torch.allclose(p, torch.tensor([0.0, 5 / 9, 4 / 9]))
 
@@ -62,12 +56,11 @@ def test_half_precision_logits_keep_the_tail_of_a_large_vocabulary():
     assert (probs(logits) > 0).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("place", [0, 1, 4097, 9999])
+@pytest.mark.parametrize(("dtype", "place"), [("float32", 0), ("float64", 4097), ("bfloat16", 9999)])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("temperature", [0, 0.5, 1.0])
 def test_one_broken_logit_of_many_is_noticed_wherever_it_is(dtype, place, bad, temperature):
-    logits = torch.zeros(2, 10_000, dtype=dtype)
+    logits = torch.zeros(2, 10_000, dtype=getattr(torch, dtype))
     logits[1, place] = bad
     for broken in (logits, logits.new_full((1, 2), -math.inf)):
         with pytest.raises(ValueError, match="logits"):
@@ -76,22 +69,13 @@ def test_one_broken_logit_of_many_is_noticed_wherever_it_is(dtype, place, bad, t
             assert log_probs(broken, Sampling(temperature), check=False)[-1].isnan().all()
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"temperature": -0.1}, "temperature = -0.1"),
-        ({"temperature": math.nan}, "temperature = nan"),
-        ({"temperature": "hot"}, "temperature = 'hot'"),
-        ({"temperature": 101}, "temperature = 101"),
-        ({"top_k": -1}, "top_k = -1"),
-        ({"top_k": 2.5}, "top_k = 2.5"),
-        ({"top_p": 0}, "top_p = 0"),
-        ({"top_p": 1.01}, "top_p = 1.01"),
-    ],
-)
-def test_settings_out_of_range_are_named(settings, named):
-    with pytest.raises(ValueError, match=named):
-        Sampling(**settings)
+WRONG = {"temperature": (-0.1, math.nan, "hot", 101), "top_k": (-1, 2.5), "top_p": (0, 1.01)}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in WRONG for value in WRONG[name]])
+def test_settings_out_of_range_are_named(name, value):
+    with pytest.raises(ValueError, match=f"{name} = {value!r}"):
+        Sampling(**{name: value})
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

@@ -1,5 +1,6 @@
 """Exponential races keyed by position."""
 
+import itertools
 import math
 
 import numpy as np
@@ -40,7 +41,6 @@ def splitmix64(state, count):
 
 
 def test_noise_of_one_position_is_a_run_of_splitmix64():
-    """The generator's first outputs are the published ones."""
     assert splitmix64(1234567, 3) == [6457827717110365317, 3203168211198807973, 9817491932198370423]
     u = [((bits >> 11) + 0.5) * 2.0**-53 for bits in splitmix64(key_of(3, Stream.RACE, 9), 5)]
     assert log_exponentials(3, [9], 5)[0].exp().tolist() == pytest.approx(-np.log1p(-np.array(u)), rel=1e-12)
@@ -109,8 +109,9 @@ def test_sparse_races_have_the_arrivals_of_whole_ones(monkeypatch):
     assert sparse_races_differ() > 3
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("place", [0, 9_999, 19_999])
+@pytest.mark.parametrize(
+    ("bad", "place"), [(math.nan, 0), (math.inf, 9_999), (-math.inf, 0), (math.nan, 19_999)]
+)
 @pytest.mark.parametrize("kind", [SparseRace, lambda key, size: race_of(log_exponentials(key, [0], size)[0])])
 def test_a_race_under_broken_weights_ends_at_a_broken_one(kind, place, bad):
     """ERSD looks at the winner's weight alone to notice broken logits."""
@@ -121,9 +122,8 @@ def test_a_race_under_broken_weights_ends_at_a_broken_one(kind, place, bad):
     assert race.arrivals(log_p[None], 1) == [[]]
 
 
-@pytest.mark.parametrize("temperature", [0, 0.05, 0.3, 1])
+@pytest.mark.parametrize(("vocab_size", "temperature"), [(50, 0), (20_000, 0), (50, 1), (20_000, 0.3)])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("vocab_size", [50, 20_000])
 def test_ersd_notices_broken_logits(vocab_size, bad, temperature):
     logits = torch.zeros(1, vocab_size)
     logits[:, 1 if bad != -math.inf else slice(None)] = bad
@@ -186,33 +186,25 @@ def test_arrivals_stop_at_the_support_and_at_the_vocabulary(kind):
 
 
 def test_streams_seeds_and_positions_differ():
-    rows = [
-        log_exponentials(seed, [position], 4, stream=stream)[0]
-        for seed in (0, 1)
-        for position in (0, 1)
-        for stream in Stream
-    ]
+    keys = itertools.product((0, 1), (0, 1), Stream)
+    rows = [log_exponentials(seed, [position], 4, stream=stream)[0] for seed, position, stream in keys]
     assert len({tuple(row.tolist()) for row in rows}) == 4 * len(Stream)
 
 
-@pytest.mark.parametrize("positions", [[0, 1, 2, 2, 30, 29, 5], [7, 8, 3, 15, 16]])
-def test_races_of_a_run_are_those_of_their_positions(positions):
+def test_races_of_a_run_are_those_of_their_positions():
     races = Races(9, 6)
-    for position in positions:
+    for position in (0, 1, 2, 2, 30, 29, 5, 7, 8, 3, 15, 16):
         assert torch.equal(races.at(position).exponentials, log_exponentials(9, [position], 6)[0])
         races.forget(position)
 
 
-@pytest.mark.parametrize("wrong", [-1, 2**64, 1.5, "1", True])
-def test_seeds_of_64_bits_are_taken_and_others_are_named(wrong):
+def test_seeds_of_64_bits_are_taken_others_are_named_and_derived_ones_differ():
     for seed in (0, 2**64 - 1):
         assert checked_seed(seed) == seed
         assert torch.isfinite(log_exponentials(seed, [0], 3)).all()
-    with pytest.raises(ValueError, match="seed = "):
-        checked_seed(wrong)
-
-
-def test_derived_seeds_differ_by_prompt_and_are_seeds():
+    for wrong in (-1, 2**64, 1.5, "1", True):
+        with pytest.raises(ValueError, match="seed = "):
+            checked_seed(wrong)
     seeds = {derived_seed(seed, number) for seed in range(4) for number in range(100)}
     assert len(seeds) == 400
     assert all(checked_seed(seed) < 2**63 for seed in seeds)

@@ -29,7 +29,7 @@ TOKENIZER = byte_level_tokenizer()
 FALLBACK = byte_fallback_tokenizer()
 
 
-CHECKS = {"derandomize": True, "deadline": None, "max_examples": 120}
+CHECKS = {"derandomize": True, "deadline": None, "max_examples": 60}
 CHECKS["suppress_health_check"] = [HealthCheck.function_scoped_fixture]
 
 
@@ -40,28 +40,26 @@ class WithoutBackend:
     convert_ids_to_tokens = TOKENIZER.convert_ids_to_tokens
 
 
+KINDS = {
+    "byte-level": lambda _: TOKENIZER,
+    "byte-fallback": lambda _: FALLBACK,
+    "byte-fallback, spaces kept": lambda _: byte_fallback_tokenizer(strips=False),
+    "Unigram": lambda _: unigram_tokenizer(),
+    "Metaspace, first": lambda _: metaspace_tokenizer("first"),
+    "Metaspace, never": lambda _: metaspace_tokenizer("never"),
+    "WordPiece": lambda _: wordpiece_tokenizer(cleans_up=False),
+    "WordPiece, cleaned up": lambda _: wordpiece_tokenizer(cleans_up=True),
+    "suffixes": lambda _: suffix_tokenizer(),
+    "words": lambda _: words_tokenizer(),
+    "bytes in Python": lambda _: bytes_in_python(),
+    "words in Python": words_in_python,
+}
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
 @pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory):
-    return {
-        "byte-level": TOKENIZER,
-        "byte-fallback": FALLBACK,
-        "byte-fallback, spaces kept": byte_fallback_tokenizer(strips=False),
-        "Unigram": unigram_tokenizer(),
-        "Metaspace, first": metaspace_tokenizer("first"),
-        "Metaspace, never": metaspace_tokenizer("never"),
-        "WordPiece": wordpiece_tokenizer(cleans_up=False),
-        "WordPiece, cleaned up": wordpiece_tokenizer(cleans_up=True),
-        "suffixes": suffix_tokenizer(),
-        "words": words_tokenizer(),
-        "bytes in Python": bytes_in_python(),
-        "words in Python": words_in_python(tmp_path_factory.mktemp("ctrl")),
-    }
-
-
-KINDS = ["byte-level", "byte-fallback", "byte-fallback, spaces kept", "Unigram", "Metaspace, first"]
-KINDS += ["Metaspace, never", "WordPiece", "WordPiece, cleaned up", "suffixes", "words"]
-KINDS += ["bytes in Python", "words in Python"]
-kinds = pytest.mark.parametrize("kind", KINDS)
+    return {kind: make(tmp_path_factory.mktemp("vocabulary")) for kind, make in KINDS.items()}
 
 
 def pieces(tokenizer, prompt, ids):
@@ -111,11 +109,9 @@ def test_long_texts_of_few_tokens_join_too_and_cost_the_same_for_each_token(toke
     assert sum(decoded) < 60 * 2000 or kind == "bytes in Python"
 
 
-@kinds
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "words in Python"])
 def test_ids_without_a_token_add_no_text(tokenizers, kind):
     tokenizer = tokenizers[kind]
-    if kind == "words in Python":
-        return  # this tokenizer has a text for every id
     beyond, known = len(tokenizer) + 300, [len(tokenizer) // 2, len(tokenizer) // 3] * 3
     told = pieces(tokenizer, [beyond, *known, beyond], [beyond, *known, beyond, *known])
     assert "".join(told) == added_text(tokenizer, known, known * 2)
@@ -156,21 +152,14 @@ def test_an_unfinished_character_is_shown_as_such_at_the_end():
     stream = TextStream(TOKENIZER)
     ids = TOKENIZER.encode("a🙂")
     assert [stream.push(token_id) for token_id in ids[:-1]] == ["a", "", "", ""]
-    assert stream.flush() == "\N{REPLACEMENT CHARACTER}"
-    assert stream.flush() == ""
+    assert [stream.flush(), stream.flush()] == ["\N{REPLACEMENT CHARACTER}", ""]
 
 
-def test_tokens_are_named_by_their_text_or_their_bytes():
+def test_tokens_are_named_by_their_text_or_their_bytes_and_without_a_tokenizer_by_numbers():
     texts = TokenTexts(TOKENIZER)
     assert [texts[i] for i in TOKENIZER.encode("é the")] == ["<C3>", "<A9>", " the"]
-    assert texts[0] == END
-    assert texts[10_000] == "<10000>"
-
-
-def test_without_a_tokenizer_there_is_no_text_and_tokens_are_numbers():
-    stream = TextStream(None, [1, 2])
-    assert (stream.push(3), stream.flush()) == ("", "")
-    assert TokenTexts(None)[7] == "7"
+    assert (texts[0], texts[10_000], TokenTexts(None)[7]) == (END, "<10000>", "7")
+    assert pieces(None, [1, 2], [3]) == ["", ""]
 
 
 def test_a_decoder_that_panics_raises_nothing():
@@ -183,9 +172,8 @@ def test_a_decoder_that_panics_raises_nothing():
         tokenizer.decode([space])
     assert not isinstance(raised.value, Exception)
     for prompt, ids in itertools.product(([], [letter], [space, space]), repeat=2):
-        assert all(
-            isinstance(piece, str) for piece in pieces(tokenizer, prompt, [space, *ids, space, letter])
-        )
+        told = pieces(tokenizer, prompt, [space, *ids, space, letter])
+        assert all(isinstance(piece, str) for piece in told)
     assert isinstance(TokenTexts(tokenizer)[space], str)
 
 
@@ -202,13 +190,8 @@ def test_what_ends_a_program_is_not_held_back(ending, monkeypatch):
         stream.push(7)
 
 
-TEMPLATES = [
-    "{{ 1/0 }}",
-    "{{ messages + 1 }}",
-    "{{ strftime_now(5) }}",
-    "{% for i in range(10**8) %}{% endfor %}",
-]
-TEMPLATES += ["{{ '\\ud800' }}", "{{ raise_exception('no') }}", "{% for %}", "{{ nothing.at.all }}", 5, [1]]
+TEMPLATES = ["{{ 1/0 }}", "{{ messages + 1 }}", "{{ strftime_now(5) }}", "{{ '\\ud800' }}", "{% for %}"]
+TEMPLATES += ["{% for i in range(10**8) %}{% endfor %}", "{{ raise_exception('no') }}", 5, [1]]
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=str)

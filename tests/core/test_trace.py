@@ -1,5 +1,6 @@
 """Records survive writing to JSON and reading, and a ValueError names a value that does not fit."""
 
+import copy
 import json
 from functools import reduce
 from operator import getitem
@@ -14,13 +15,15 @@ from tests.helpers.distributions import markov_pair
 from tests.helpers.spoiled import WRONG, spoiled
 
 
+def generated(**settings):
+    settings = {"max_new_tokens": 12, "seed": 1, "detail": True} | settings
+    return specdec.generate(markov_pair(5), [0], **settings)
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("detail", [False, True])
 def test_generations_and_rounds_round_trip(method, detail):
-    pair = markov_pair(5)
-    g = specdec.generate(
-        pair, [0], method=method, topology=specinfer(8), max_new_tokens=40, seed=1, detail=detail
-    )
+    g = generated(method=method, topology=specinfer(8), max_new_tokens=40, detail=detail)
     assert Generation.from_json(g.to_json()) == g
     for round in g.rounds:
         assert Round.from_json(round.to_json()) == round
@@ -29,8 +32,7 @@ def test_generations_and_rounds_round_trip(method, detail):
 
 
 def test_infinite_arrival_times_become_none():
-    pair = markov_pair(5)
-    g = specdec.generate(pair, [0], topology=batch(2), max_new_tokens=9, top_k=2, seed=0, detail=True)
+    g = generated(topology=batch(2), max_new_tokens=9, top_k=2, seed=0)
     arrivals = [arrival for round in g.rounds for step in round.steps for arrival in step.leading]
     assert any(arrival.p == 0 for arrival in arrivals)
     assert all((arrival.arrival_p is None) == (arrival.p == 0) for arrival in arrivals)
@@ -47,55 +49,36 @@ def test_infinite_arrival_times_become_none():
     ],
 )
 def test_a_record_that_does_not_fit_is_named(change, named):
-    pair = markov_pair(5)
-    round = specdec.generate(pair, [0], max_new_tokens=4, seed=1).rounds[0]
+    round = generated(detail=False).rounds[0]
     with pytest.raises(ValueError, match=named):
         Round.from_json(json.dumps(json.loads(round.to_json()) | change))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "\x00", "[" * 10_000, '"\ud800"'])
-def test_text_that_is_no_record_is_an_error(text):
-    with pytest.raises(ValueError, match="validation error"):
-        Generation.from_json(text)
+NO_RECORDS = ["", "{", "[]", "null", "\x00", "[" * 10_000, '"\ud800"']
+NO_RECORDS = [(text, "validation error") for text in NO_RECORDS]
+NO_RECORDS += [(value, "a record is read from JSON text") for value in (None, 5, ["{}"], {})]
+NO_RECORDS += [(" " * 50_000_001, "50,000,001 characters; at most 50,000,000")]
 
 
-@pytest.mark.parametrize("value", [None, 5, ["{}"], {}])
-def test_what_is_no_text_is_an_error(value):
-    with pytest.raises(ValueError, match="a record is read from JSON text"):
-        Generation.from_json(value)
-
-
-def test_a_text_too_long_is_not_read():
-    with pytest.raises(ValueError, match="50,000,001 characters; at most 50,000,000"):
-        Generation.from_json(" " * 50_000_001)
+@pytest.mark.parametrize(("given", "message"), NO_RECORDS, ids=range(len(NO_RECORDS)))
+def test_what_is_no_record_is_an_error(given, message):
+    with pytest.raises(ValueError, match=message):
+        Generation.from_json(given)
 
 
 def recorded():
     """A run as plain data, with trials and a tree of two levels."""
-    settings = {"method": "gsd", "topology": specinfer(8), "max_new_tokens": 12, "seed": 1, "detail": True}
-    return json.loads(specdec.generate(markov_pair(5), [0], **settings).to_json())
+    return json.loads(generated(method="gsd", topology=specinfer(8)).to_json())
 
 
 SPOILED = [
-    (
-        lambda run, first: run["rounds"][1].update(number=5),
-        r"rounds\[1\]\.number = 5: rounds are counted from 0",
-    ),
+    (lambda run, first: run["rounds"][1].update(number=5), r"rounds\[1\]\.number = 5: rounds are counted"),
     (lambda run, first: first.update(tokens=[]), r"rounds\[0\]\.tokens is empty"),
-    (
-        lambda run, first: first.update(text="another"),
-        r"rounds\[0\]\.text = 'another' is not the text of its",
-    ),
+    (lambda run, first: first.update(text="another"), r"rounds\[0\]\.text = 'another' is not the text of"),
     (lambda run, first: first["nodes"].pop(0), r"nodes\[\d\]\.path = .*: its parent must come before it"),
     (lambda run, first: first["nodes"].append(first["nodes"][-1]), r"nodes\[\d\].* listed twice"),
-    (
-        lambda run, first: first["steps"].append(first["steps"][0]),
-        r"rounds\[0\]\.steps has \d+ entries; it must have none, or one for each",
-    ),
-    (
-        lambda run, first: first["steps"][0].update(path=[7]),
-        r"steps\[0\]\.path = \(7,\) is not a drafted node",
-    ),
+    (lambda run, first: first["steps"].append(first["steps"][0]), r"rounds\[0\]\.steps has \d+ entries; it"),
+    (lambda run, first: first["steps"][0].update(path=[7]), r"steps\[0\]\.path = \(7,\) is not a drafted"),
     (
         lambda run, first: first["steps"][0]["trials"][0].update(path=[7]),
         r"steps\[0\]\.trials\[0\]\.path = \(7,\) is not a drafted node below \(\)",
@@ -128,10 +111,8 @@ PROBABILITIES = [(*FIRST, "nodes", 0), (*STEP, "leading", 0), (*STEP, "trials", 
 WHOLE = [("max_new_tokens",), ("prompt_ids", 0), ("seed",), (*FIRST, "position"), (*FIRST, "tokens", 0, "id")]
 WHOLE += [(*FIRST, "nodes", 0, "token_id"), (*STEP, "position"), (*STEP, "winner_p")]
 WHOLE += [(*STEP, "leading", 0, "token_id")]
-TIMES = [
-    ("prefill_seconds",),
-    *((*FIRST, "seconds", part) for part in ("draft", "evaluate", "verify", "rest")),
-]
+TIMES = [(*FIRST, "seconds", part) for part in ("draft", "evaluate", "verify", "rest")]
+TIMES += [("prefill_seconds",)]
 BEYOND = [
     *(((*place, name), 1.5) for place in PROBABILITIES for name in "pq"),
     *((place, value) for place in WHOLE for value in (10**30, 2**64)),
@@ -139,13 +120,13 @@ BEYOND = [
 ]
 
 
-@pytest.mark.parametrize(("place", "value"), BEYOND, ids=str)
-def test_numbers_that_no_run_has_are_refused(place, value):
+def test_numbers_that_no_run_has_are_refused():
     run = recorded()
-    *way, last = place
-    reduce(getitem, way, run)[last] = value
-    with pytest.raises(ValueError, match=f"{last}\n.*less than"):
-        Generation.from_json(json.dumps(run))
+    for (*way, last), value in BEYOND:
+        changed = copy.deepcopy(run)
+        reduce(getitem, way, changed)[last] = value
+        with pytest.raises(ValueError, match=f"{last}\n.*less than"):
+            Generation.from_json(json.dumps(changed))
 
 
 def test_the_largest_request_that_is_taken_can_be_read_again():

@@ -9,34 +9,30 @@ from specdec.verify import verify_ersd, verify_gsd
 
 P = torch.tensor([0.1, 0.5, 0.4], dtype=torch.float64)
 Q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
+LOG_P, LOG_Q = P.log(), Q.log()
 
 
-def gsd(topology, token_ids, uniforms, last=0.5):
-    rows = len(topology.parents)
-    return verify_gsd(
-        topology,
-        token_ids,
-        P.log().expand(rows, 3),
-        [Q.log()] * rows,
-        uniform=lambda depth, child_index: uniforms[depth][child_index],
-        residual_uniform=lambda depth: last,
-    )
+def gsd(tokens, uniforms, last=0.5, log_p=LOG_P, log_q=LOG_Q):
+    """The verdict on a batch of these tokens."""
+    tree, rows = batch(len(tokens)) if tokens else Topology([]), 1 + len(tokens)
+    drafted = tree, [9, *tokens], [log_p] * rows, [log_q] * rows
+    return verify_gsd(*drafted, lambda _, child: uniforms[child], lambda _: last)
 
 
 @pytest.mark.parametrize(
-    ("topology", "uniforms", "last", "outcome"),
+    ("uniforms", "last", "outcome"),
     [
-        (sequence(1), [1 / 6 - 1e-9], 0.5, ((1,), 1, "bonus")),
-        (sequence(1), [1 / 6 + 1e-9], 1e-17, ((), 1, "residual")),  # the residual is (0, .4, .6)
-        (sequence(1), [1 / 6 + 1e-9], 0.4 - 1e-9, ((), 1, "residual")),
-        (sequence(1), [1 / 6 + 1e-9], 0.4 + 1e-9, ((), 2, "residual")),
-        (sequence(1), [1 / 6 + 1e-9], 1 - 2**-53, ((), 2, "residual")),
-        (batch(2), [0.5, 0.4 / 0.75 - 1e-9], 0.5, ((2,), 1, "bonus")),  # the second child's ratio is .4/.75
-        (batch(2), [0.5, 0.4 / 0.75 + 1e-9], 0.5, ((), 2, "residual")),  # its residual is all on token 2
+        ([1 / 6 - 1e-9], 0.5, ((1,), 1, "bonus")),
+        ([1 / 6 + 1e-9], 1e-17, ((), 1, "residual")),  # the residual is (0, .4, .6)
+        ([1 / 6 + 1e-9], 0.4 - 1e-9, ((), 1, "residual")),
+        ([1 / 6 + 1e-9], 0.4 + 1e-9, ((), 2, "residual")),
+        ([1 / 6 + 1e-9], 1 - 2**-53, ((), 2, "residual")),
+        ([0.5, 0.4 / 0.75 - 1e-9], 0.5, ((2,), 1, "bonus")),  # the second child's ratio is .4/.75
+        ([0.5, 0.4 / 0.75 + 1e-9], 0.5, ((), 2, "residual")),  # its residual is all on token 2
     ],
 )
-def test_gsd_decides_as_computed_with_a_pencil(topology, uniforms, last, outcome):
-    assert gsd(topology, [9, 0, 1][: len(topology.parents)], [uniforms], last)[:3] == outcome
+def test_gsd_decides_as_computed_with_a_pencil(uniforms, last, outcome):
+    assert gsd([0, 1][: len(uniforms)], uniforms, last)[:3] == outcome
 
 
 NEVER = 1 - 2**-53
@@ -44,30 +40,16 @@ NEVER = 1 - 2**-53
 
 
 def rejecting(tokens, log_p, log_q, last=0.5):
-    """The verdict on a batch of these tokens with the highest uniforms."""
-    verdict = verify_gsd(
-        batch(len(tokens)) if tokens else Topology([]),
-        [9, *tokens],
-        [log_p] * (1 + len(tokens)),
-        [log_q] * (1 + len(tokens)),
-        lambda *_: NEVER,
-        lambda _: last,
-    )
+    verdict = gsd(tokens, [NEVER] * len(tokens), last, log_p, log_q)
     assert [attempt.accepted for attempt in verdict.attempts] == [False] * len(tokens)
     return verdict
-
-
-def distributions(vocab_size):
-    generator = torch.Generator().manual_seed(vocab_size)
-    return [
-        torch.log_softmax(3 * torch.randn(vocab_size, generator=generator).double(), -1) for _ in range(2)
-    ]
 
 
 @pytest.mark.parametrize("vocab_size", [3, 1000, 40_000])  # the last in three parts
 @pytest.mark.parametrize("rejections", [0, 1, 2])
 def test_a_sample_is_the_token_whose_share_holds_the_uniform(vocab_size, rejections):
-    log_p, log_q = distributions(vocab_size)
+    logits = 3 * torch.randn(2, vocab_size, generator=torch.Generator().manual_seed(vocab_size)).double()
+    log_p, log_q = logits.log_softmax(-1)
     tokens = (log_p - log_q).argsort()[:rejections].tolist()  # the lowest p/q, so it is certainly rejected
     weights, covered = log_p.exp().numpy(), log_q.exp().numpy()
     for token in tokens:

@@ -14,14 +14,7 @@ from specdec.topology import Topology, batch, sequence
 from tests.helpers.distributions import markov_pair
 from tests.helpers.tiny_checkpoints import tiny_model
 
-SAMPLINGS = [
-    Sampling(),
-    Sampling(0.3),
-    Sampling(1e-40),
-    Sampling(0),
-    Sampling(top_k=3),
-    Sampling(top_p=0.7),
-]
+SAMPLINGS = [*map(Sampling, (1, 0.3, 1e-40, 0)), Sampling(top_k=3), Sampling(top_p=0.7)]
 TREE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
 

@@ -1,6 +1,7 @@
 """Laws of a draft that stops: texts and distributions stay, and levels are drafted where they are worth their
 price."""
 
+import itertools
 from collections import deque
 from functools import partial
 
@@ -26,6 +27,7 @@ TREES = {
     "wide": Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 1), (1, 0, 0)]),
 }
 PRICES = [Price(level, node) for level, node in ((0.0, 0.0), (0.3, 0.0), (0.2, 0.1), (0.6, 0.1), (9.0, 9.0))]
+SAMPLINGS = [{}, {"temperature": 0.4}, {"top_k": 2}, {"top_p": 0.7}]
 
 
 def decoded(pair, method, topology, price, seed=0, tokens=60, **sampling) -> Engine:
@@ -38,57 +40,43 @@ def decoded(pair, method, topology, price, seed=0, tokens=60, **sampling) -> Eng
 
 def sizes(engine) -> list[int]:
     """Drafted tokens of the trees, without those of the last rounds, which the end of the text cuts."""
-    return [
-        tree.drafted.num_draft_tokens
-        for number, tree in engine.trees.so_far.items()
-        if number < engine.number - 7
-    ]
+    trees = engine.trees.so_far
+    return [trees[number].drafted.num_draft_tokens for number in trees if number < engine.number - 7]
 
 
-@pytest.mark.parametrize("price", PRICES, ids=str)
-@pytest.mark.parametrize("topology", TREES.values(), ids=list(TREES))
-@pytest.mark.parametrize("sampling", [{}, {"temperature": 0.4}, {"top_k": 2}, {"top_p": 0.7}], ids=str)
-def test_ersd_s_text_is_that_of_plain_decoding_wherever_the_draft_stops(sampling, topology, price):
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+def test_ersd_s_text_is_that_of_plain_decoding_wherever_the_draft_stops(sampling):
     pair = markov_pair(5, seed=4)
     plain = specdec.generate(pair, [0], method="ar", max_new_tokens=60, seed=7, **sampling)
-    assert decoded(pair, "ersd", topology, price, seed=7, **sampling).text_ids[1:] == plain.token_ids
+    for topology, price in itertools.product(TREES.values(), PRICES):
+        assert decoded(pair, "ersd", topology, price, seed=7, **sampling).text_ids[1:] == plain.token_ids
 
 
-@pytest.mark.parametrize("method", ["gsd", "traversal", "specinfer", "spectr"])
-@pytest.mark.parametrize("topology", TREES.values(), ids=list(TREES))
-def test_the_recorded_trees_give_the_same_text_again(topology, method):
-    """Under these rules the text depends on the trees. `Engine.trees` say where the draft stopped."""
-    pair = markov_pair(5, seed=4)
-    stopped = decoded(pair, method, topology, Price(0.45, 0.0))
-    assert topology.depth == 1 or len(set(sizes(stopped))) > 1
-    again = Engine(pair, stopped.settings, Trees(topology, stopped.trees.so_far), [0], 0)
-    deque(again.rounds(), maxlen=0)
-    assert again.text_ids == stopped.text_ids
-    whole = decoded(pair, method, topology, None)
-    assert topology.depth == 1 or whole.text_ids != stopped.text_ids
+REPEATED = [(method, drafter, PRICES[1]) for method in DRAFTING for drafter in (MODEL, MODEL_AND_COPIES)]
+REPEATED += [("gsd", MODEL, None), ("spectr", MODEL_AND_COPIES, None), ("traversal", COPIES, PRICES[1])]
 
 
-@pytest.mark.parametrize("price", [None, Price(0.3, 0.0)], ids=str)
-@pytest.mark.parametrize("drafter", [MODEL, COPIES, MODEL_AND_COPIES])
-@pytest.mark.parametrize("method", DRAFTING)
+@pytest.mark.parametrize(("method", "drafter", "price"), REPEATED, ids=str)
 def test_a_record_repeats_its_text_where_the_draft_stopped(method, drafter, price, monkeypatch):
     """Alone and in a batch. Copied paths replace the draft model in some rounds, in which the decision must
     not depend on the depth at which the model stops."""
-    monkeypatch.setattr(AutoTrees, "trees", lambda _, runs: {run: sequence(8) for run in runs if run.follows})
+    shapes = [sequence(8), TREES["wide"], sequence(8)]
+
+    def trees(_, runs):
+        return {run: shapes[run.seed] for run in runs if run.follows}
+
+    monkeypatch.setattr(AutoTrees, "trees", trees)
     monkeypatch.setattr(AutoTrees, "price", lambda *_: price)
-    pair, number = repetitive_pair(), 6
+    pair, number = repetitive_pair(), 3
     settings = {"method": method, "drafter": drafter, "max_new_tokens": 100}
     many = partial(specdec.generate_many, pair, [REPEATING] * number, seeds=range(number), **settings)
     records = many(topology="auto")
-    depths = {tree.depth for record in records for tree in record.trees}
+    depths = {tree.depth for record in records[::2] for tree in record.trees}
     assert (len(depths) > 1) == (price is not None and drafter != COPIES)
-    alone = [
-        specdec.generate(pair, REPEATING, topology=record, seed=record.seed, **settings) for record in records
-    ]
-    for record, *again in zip(records, alone, many(topology=records), strict=True):
-        for each in again:
-            assert each.token_ids == record.token_ids
-            assert each.trees == record.trees
+    for record, beside in zip(records, many(topology=records), strict=True):
+        alone = specdec.generate(pair, REPEATING, topology=record, seed=record.seed, **settings)
+        assert alone.token_ids == beside.token_ids == record.token_ids
+        assert alone.trees == beside.trees == record.trees
 
 
 def test_a_level_without_a_price_is_always_drafted_and_one_beyond_any_gain_never():
@@ -98,7 +86,6 @@ def test_a_level_without_a_price_is_always_drafted_and_one_beyond_any_gain_never
 
 
 def sure(target: int) -> specdec.ModelPair:
-    """The draft is sure of token 0, and the target writes this token."""
     return pair_of(torch.eye(3)[target], torch.eye(3)[0])
 
 
@@ -120,7 +107,6 @@ def test_the_draft_s_own_probability_decides_at_temperature_one():
 
 
 def test_an_error_of_late_children_is_no_error_of_the_first():
-    """Only verified first children count, each for the kind of its probability."""
     stopping = Stopping()
     stopping.price = Price(0.3, 0.0)
     for _ in range(40):

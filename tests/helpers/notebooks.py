@@ -16,9 +16,8 @@ SECONDS = 300
 """Seconds that a cell may take."""
 
 
-def executed(path: Path) -> nbformat.NotebookNode:
+def executed(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """The notebook with new outputs, made by this checkout's decoder. An error in a cell is raised."""
-    notebook = nbformat.read(path, as_version=4)
     environment = {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     environment |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     with patch.dict(os.environ, environment):
@@ -27,5 +26,5 @@ def executed(path: Path) -> nbformat.NotebookNode:
 
 if __name__ == "__main__":
     for path in sorted(FOLDER.glob("*.ipynb")):
-        nbformat.write(executed(path), path)
+        nbformat.write(executed(nbformat.read(path, as_version=4)), path)
         print(f"{path.name}: {path.stat().st_size:,} bytes")

@@ -30,7 +30,6 @@ def html(record):
 
 
 def still_of(shown):
-    """The visible content without frames and styles, as tags and texts."""
     return re.sub(r"<(iframe|style).*?</\1>", "", shown, flags=re.DOTALL)
 
 
@@ -50,21 +49,13 @@ def test_a_page_asks_for_nothing(generation):
     assert page.count("<script") == page.count("</script") == 2
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "export default 1;",
-        'export { a } from "./b.js";',
-        "export let a = 1;",
-        'import "./b.js";',
-        "import.meta.url;",
-    ],
-)
-def test_modules_that_can_t_be_bundled_are_named(tmp_path, line):
+def test_modules_that_can_t_be_bundled_are_named(tmp_path):
     (tmp_path / "b.js").write_text("export const a = 1;\n")
-    (tmp_path / "start.js").write_text(f"{line}\n")
-    with pytest.raises(ValueError, match=r"start\.js: .* can't be bundled"):
-        bundled(tmp_path, "start.js")
+    wrong = ["export default 1;", "export let a = 1;", "import.meta.url;", 'import "./b.js";']
+    for line in (*wrong, 'export { a } from "./b.js";'):
+        (tmp_path / "start.js").write_text(f"{line}\n")
+        with pytest.raises(ValueError, match=r"start\.js: .* can't be bundled"):
+            bundled(tmp_path, "start.js")
 
 
 def test_a_module_is_there_once_and_above_those_that_import_it(tmp_path):
@@ -104,16 +95,9 @@ def test_plain_text_is_short(generation):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("topology", [specdec.topology.sequence(4), specdec.topology.specinfer(24)])
-def test_two_hundred_tokens_are_less_than_300_kilobytes(topology):
-    g = specdec.generate(
-        specdec.load_pair("stories"),
-        "Once upon a time",
-        topology=topology,
-        max_new_tokens=200,
-        seed=0,
-        detail=True,
-    )
+def test_two_hundred_tokens_are_less_than_300_kilobytes():
+    settings = {"topology": specdec.topology.specinfer(24), "max_new_tokens": 200, "seed": 0, "detail": True}
+    g = specdec.generate(specdec.load_pair("stories"), "Once upon a time", **settings)
     assert len(g.token_ids) == 200
     assert len(html(g).encode()) < MOST
 
@@ -157,8 +141,7 @@ def test_a_topology_shows_its_nodes():
 
 def test_nodes_never_lie_on_each_other():
     topology = specdec.Topology([(0,), (1,), (2,), (0, 0), (0, 1), (2, 0), (2, 1), (0, 1, 0), (2, 1, 0)])
-    places = re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', html(topology))
-    assert len(set(places)) == 9
+    assert len(set(re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', html(topology)))) == 9
 
 
 def test_acceptance_shows_its_denominators(generation):
@@ -195,12 +178,8 @@ def opened(browser, tmp_path):
     contexts = []
 
     def opened(output, head="", body="", scheme="light"):
-        context = browser.new_context(
-            viewport={"width": 960, "height": 800},
-            color_scheme=scheme,
-            offline=True,
-            reduced_motion="reduce",
-        )
+        settings = {"viewport": {"width": 960, "height": 800}, "offline": True, "reduced_motion": "reduce"}
+        context = browser.new_context(color_scheme=scheme, **settings)
         contexts.append(context)
         context.set_default_timeout(SLOW)
         page = context.new_page()
@@ -218,7 +197,6 @@ def opened(browser, tmp_path):
 
 
 def played(page):
-    """The frame, once its player is at the end."""
     page.wait_for_selector("iframe")
     frame = next(frame for frame in page.frames if frame != page.main_frame)
     frame.wait_for_function("window.specdec?.store.state.rounds.length > 0", timeout=SLOW)
@@ -232,9 +210,8 @@ def policy(rules):
     return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
 
 
-VS_CODE = policy(
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; child-src https: data:"
-)
+INLINE = "script-src 'unsafe-inline'; style-src 'unsafe-inline'"
+VS_CODE = policy(f"default-src 'none'; {INLINE}; child-src https: data:")
 
 
 @pytest.mark.parametrize("head", ["", VS_CODE], ids=["free", "VS Code's rules"])

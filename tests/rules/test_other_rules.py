@@ -1,11 +1,11 @@
 """GSD and the rules of other papers as tables: they are exact, and the fast ones make the same decisions."""
 
-import itertools
 from fractions import Fraction
 from inspect import signature
 
 import numpy as np
 import pytest
+import torch
 
 from specdec import algorithms
 from specdec.methods import METHODS, Drafted
@@ -18,9 +18,6 @@ from tests.core.test_algorithms import (
     Chances,
     Undecided,
     completed,
-    drafted,
-    emitted,
-    log_rows,
     random_pair,
     rational_table,
     tau_of,
@@ -101,26 +98,20 @@ def test_a_rule_has_the_targets_distribution_exactly(rule, topology, tables, mon
     distribution = distribution_of(rule, TABLES[tables], topology, monkeypatch)
     P, _ = TABLES[tables]
     assert sum(distribution.values()) == 1
-    assert completed(distribution, P, topology.depth + 1) == completed(
-        {(): Fraction(1)}, P, topology.depth + 1
-    )
+    length = topology.depth + 1
+    assert completed(distribution, P, length) == completed({(): Fraction(1)}, P, length)
 
 
 @pytest.mark.parametrize("tables", TABLES)
 @pytest.mark.parametrize("k", [1, 2])
 def test_traversal_of_a_sequence_is_block_verification(k, tables, monkeypatch):
-    """The distribution of the number of tokens and of the tokens, not only that of the text."""
     distribution, block = (
         distribution_of(rule, TABLES[tables], sequence(k), monkeypatch) for rule in ("traversal", "block")
     )
     assert distribution == block
 
 
-BROKEN = {
-    "residual": lambda P, _: P,
-    "without": lambda Q, _: Q,
-    "threshold": lambda P, Q, n: Fraction(1),
-}
+BROKEN = {"residual": lambda P, _: P, "without": lambda Q, _: Q, "threshold": lambda P, Q, n: Fraction(1)}
 
 
 @pytest.mark.parametrize(
@@ -158,6 +149,19 @@ def test_enumeration_catches_traversal_with_one_race_for_a_depth(monkeypatch):
 # ---------------------------------------------------------------- the fast ones, on the same randomness
 
 TOPOLOGIES = [*SMALL, FULL, sequence(4), WIDE, specinfer(8), batch(7)]
+
+
+def drafted(Q, topology, e):
+    """The topology as far as Q has support, and its tokens by row after (0,), drafted as the paper says."""
+    x_draft = algorithms.draft((0,), Q, tau_of(topology), e)
+    topology = Topology(x_draft)
+    return topology, [0, *(x_draft[path] for path in topology.paths)]
+
+
+def log_rows(P, topology, token_ids):
+    """log P after each row, [1 + k, |Ω|]."""
+    lines = [tuple(token_ids[row] for row in topology.ancestors(row)) for row in range(len(token_ids))]
+    return torch.from_numpy(np.array([algorithms.given(P, line) for line in lines])).log()
 
 
 class ByDepth:
@@ -198,64 +202,39 @@ def test_a_rule_decides_on_the_same_noise_what_its_plain_form_decides(rule, topo
         kind = ByNode if entry.noise is RoundNoise else ByDepth
         noise = kind(np.random.default_rng(seed), topology)
         if entry.independent:
-            tree, token_ids, draws = independently((0,), Q, topology, noise.e, noise.again)
+            tree, token_ids, draws = independently(Q, topology, noise.e, noise.again)
             merged += len(tree.paths) < len(topology.paths)
         else:
-            (tree, token_ids), draws = drafted((0,), Q, topology, noise.e), ()
-        log_p, log_q = (log_rows(table, (0,), tree, token_ids) for table in (P, Q))
+            (tree, token_ids), draws = drafted(Q, topology, noise.e), ()
+        log_p, log_q = (log_rows(table, tree, token_ids) for table in (P, Q))
         verdict = entry.verify(Drafted(tree, token_ids, log_q, draws), log_p, noise)
         given = {name: getattr(noise, name) for name in signature(plain).parameters if hasattr(noise, name)}
-        assert emitted(verdict, token_ids) == plain((0,), Q, P, tau_of(topology), **given)
+        emitted = (*(token_ids[row] for row in verdict.rows), verdict.token_id)
+        assert emitted == plain((0,), Q, P, tau_of(topology), **given)
     assert (merged > 20) == (entry.independent and topology.num_draft_tokens > topology.depth)
 
 
-def test_traversal_in_closed_form_decides_on_a_sequence_what_block_verification_does():
-    """The value with which each number of accepted tokens is tested."""
-    for seed in range(60):
-        P, Q = random_pair(seed, vocab_size=5)
-        token_ids = [0, *np.random.default_rng(seed).integers(0, 5, 3).tolist()]
-        if not all(Q[a, b] > 0 for a, b in itertools.pairwise(token_ids)):
-            continue
-        log_p, log_q = (log_rows(table, (0,), sequence(3), token_ids) for table in (P, Q))
-        noise = ByNode(np.random.default_rng(seed), sequence(3))
-        noise.U = dict.fromkeys(sequence(3).paths, 1 - 2**-53)
-        verdict = METHODS["traversal"].verify(Drafted(sequence(3), token_ids, log_q), log_p, noise)
-        w, h = 1.0, {}
-        for i in range(3):
-            p, q = P[token_ids[i]], Q[token_ids[i]]
-            S = np.maximum(w * p - q, 0).sum()
-            h[i] = S / (S + 1 - w) if S > 0 else 0.0
-            w = min(1.0, w * p[token_ids[i + 1]] / q[token_ids[i + 1]])
-        h[3] = w
-        for attempt in verdict.attempts:
-            assert attempt.ratio == pytest.approx(h[attempt.row], rel=1e-9, abs=1e-12)
-
-
-def independently(x, Q, topology, e, again):
-    """A tree of independent draws: the drafted part of the topology, its tokens by row, and its draws by
-    row."""
+def independently(Q, topology, e, again):
+    """A tree of independent draws after (0,): the drafted part of the topology, its tokens by row, and its
+    draws by row."""
     tokens, draws = {}, {}
     for path in [(), *topology.paths]:
         if path and path not in tokens:
             continue
-        line = tuple(tokens[path[:depth]] for depth in range(1, len(path) + 1))
+        line = (0, *(tokens[path[:depth]] for depth in range(1, len(path) + 1)))
         n = sum(other[:-1] == path for other in topology.paths)
-        drawn = other_rules.independent(e[len(path)], again[len(path)], algorithms.given(Q, x + line), n)
+        drawn = other_rules.independent(e[len(path)], again[len(path)], algorithms.given(Q, line), n)
         places = {token: (*path, i) for i, token in enumerate(dict.fromkeys(drawn))}
         tokens.update((place, token) for token, place in places.items())
         draws[path] = [places[token] for token in drawn]
     tree = Topology(tokens)
     rows = {path: row for row, path in enumerate([(), *tree.paths])}
-    return (
-        tree,
-        [x[-1], *(tokens[path] for path in tree.paths)],
-        [[rows[d] for d in draws[path]] for path in rows],
-    )
+    token_ids = [0, *(tokens[path] for path in tree.paths)]
+    return tree, token_ids, [[rows[d] for d in draws[path]] for path in rows]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 100])
 def test_the_threshold_accepts_as_much_as_the_root_and_is_never_below_it(n):
-    """With many draws nearly all are accepted for many values of ρ. So the acceptance is compared instead."""
     for seed in range(40):
         p, q = (table[0] for table in random_pair(seed, vocab_size=9))
         rho = k_seq_threshold([p], [q], n)

@@ -3,7 +3,6 @@
 One copy of the project follows all of them. There the new parts work, and its own tests pass for them.
 """
 
-import json
 import os
 import re
 import shutil
@@ -17,7 +16,6 @@ from specdec import stream
 from specdec.decoding.run import generate
 from specdec.settings import SETTINGS, RunSettings
 from tests.conftest import ROOT
-from tests.helpers.distributions import FALSE_ALARM
 
 RULE = '''"""Matching: sample the target, and accept the child that was drafted with that token."""
 
@@ -112,13 +110,6 @@ from components.page import frame
 def panel() -> frame.Part:
     return frame.panel("coin", "<p></p>", sides=2)
 """
-ALONE = """
-from components.coin.panel import panel
-from components.server.standalone import alone
-
-if __name__ == "__main__":
-    alone(panel())
-"""
 SCRIPT = """
 export function mount(element, props) {
   element.querySelector("p").textContent = `A coin has ${props.sides} sides.`;
@@ -129,14 +120,6 @@ IMPORT = "from components.compare import panel as compare\n"
 TAB = '            ("compare", "Compare", compare.panel(pair)),\n'
 OWN_TAB = '            ("coin", "Coin", coin.panel()),\n'
 
-NEW_FILES = {
-    "specdec/methods/matching.py": RULE,
-    "specdec/drafters/again.py": DRAFTER,
-    "components/coin/panel.py": PANEL,
-    "components/coin/__main__.py": ALONE,
-    "assets/coin/panel.js": SCRIPT,
-    "assets/coin/style.css": STYLE,
-}
 CATALOGUE, DRAFTERS, COLOURS = (
     "specdec/methods/catalogue.py",
     "specdec/drafters/catalogue.py",
@@ -171,7 +154,12 @@ CHANGES = [
 """Files, and the only place in each that is replaced by a text."""
 
 CHECKS = """
-import contextlib, inspect, io, json
+import inspect, json, runpy
+
+# writes the page's own files, each as `python -m` does
+for name in ("catalogue", "schema", "settings"):
+    runpy.run_module(f"components.page.{name}", run_name="__main__", alter_sys=True)
+
 import specdec
 from components.decode import controls
 from components.page.catalogue import drafter_menu, method_menu
@@ -179,67 +167,70 @@ from components.page.settings import VisitorSettings
 from components.runs import run
 from specdec.exactness.losslessness import Check
 from specdec.terminal import command
-from tests.helpers.distributions import TREE, markov_pair
+from tests.conftest import ROOT
+from tests.helpers.distributions import FALSE_ALARM, TREE, markov_pair
+
+PAIR, SETTINGS = markov_pair(3, seed=1), {"max_new_tokens": 40, "seed": 1, "detail": True}
 
 def reads_back(record):
     return specdec.Generation.from_json(record.to_json()) == record
 
-pair, settings = markov_pair(3, seed=1), {"max_new_tokens": 40, "seed": 1, "detail": True}
-check = Check(pair, [0], method="matching", topology=TREE, length=2, seed=0)
-for _ in range(2000):
-    check.decode()
-rule = {
-    "is right": [check.accepting, check.chi_square().p_value],
-    "menu": dict(method_menu())["Matching"],
-    "record": reads_back(specdec.generate(pair, [0], method="matching", topology=TREE, **settings)),
-}
+def test_a_new_rule_is_right_and_known():
+    check = Check(PAIR, [0], method="matching", topology=TREE, length=2, seed=0)
+    for _ in range(2000):
+        check.decode()
+    assert check.accepting and check.chi_square().p_value > FALSE_ALARM
+    assert dict(method_menu())["Matching"] == "matching"
+    assert reads_back(specdec.generate(PAIR, [0], method="matching", topology=TREE, **SETTINGS))
+    assert '"matching"' in (ROOT / "assets/shared/record.js").read_text()
 
-record = specdec.generate(pair, [0], drafter="again", **settings)
-drafter = {
-    "same text": record.token_ids == specdec.generate(pair, [0], method="ar", **settings).token_ids,
-    "accepted": record.acceptance.num_accepted > 0,
-    "record": [reads_back(record), record.drafter, record.draft],
-    "menu": dict(drafter_menu())["the last token again"],
-    "help": "again" in command.parser().format_help(),
-}
+def test_a_new_drafter_is_right_and_known():
+    record = specdec.generate(PAIR, [0], drafter="again", **SETTINGS)
+    assert record.token_ids == specdec.generate(PAIR, [0], method="ar", **SETTINGS).token_ids
+    assert record.acceptance.num_accepted > 0 and reads_back(record)
+    assert (record.drafter, record.draft) == ("again", "again")
+    assert dict(drafter_menu())["the last token again"] == "again"
+    assert "again" in command.parser().format_help()
 
-pair = specdec.load_pair("stories")
-form = controls.panel(pair)
-endpoint = form.streams["decode"]
-parameter = inspect.signature(endpoint).parameters["draft_top_k"]
-asked = VisitorSettings("Once", method="gsd", max_new_tokens=4, seed=1, draft_top_k=1)
-updates = [json.loads(text) for text in run.updates(pair, asked)]
-opening, *_ = [each["setup"] for each in updates if "setup" in each]
-refused = json.loads(list(run.updates(pair, VisitorSettings("Once", draft_top_k=-1)))[-1])
-record = run.start(pair, asked.checked()).generation
-command._loaded = lambda options: pair
-arguments = "Once --topology sequence(2) --tokens 4 --seed 1 --json --draft-top-k 1".split()
-with contextlib.redirect_stdout(io.StringIO()) as printed:
-    command.main(arguments)
-of_command = json.loads(printed.getvalue())["generation"]
-drafted = specdec.generate(pair, "Once", method="gsd", detail=True, draft_top_k=1, seed=1, max_new_tokens=9)
-setting = {
-    "endpoint": [parameter.annotation.__name__, parameter.default],
-    "described": "draft_top_k: speed only (0 or more; unused with method ar" in endpoint.__doc__,
-    "labelled": "Top-k of the draft" in form.html,
-    "address": form.fields["live"]["draft-top-k"],
-    "setup": opening["draft_top_k"],
-    "unused": VisitorSettings("Once", method="ar", draft_top_k=-1).checked().draft_top_k,
-    "refused": refused["message"],
-    "record": specdec.Generation.from_json(record.to_json()).draft_top_k,
-    "command": [of_command["draft_top_k"], "--draft-top-k" in command.parser().format_help()],
-    "core": {node.q for round in drafted.rounds for node in round.nodes} == {1.0},
-}
-print(json.dumps({"rule": rule, "drafter": drafter, "setting": setting}))
+def test_a_new_setting_is_everywhere(monkeypatch, capsys):
+    pair = specdec.load_pair("stories")
+    form = controls.panel(pair)
+    parameter = inspect.signature(form.streams["decode"]).parameters["draft_top_k"]
+    assert (parameter.annotation, parameter.default) == (int, None)
+    assert "draft_top_k: speed only (0 or more; unused with method ar" in form.streams["decode"].__doc__
+    assert "Top-k of the draft" in form.html
+    field = {"kind": "number", "default": None, "least": 0, "most": None, "whole": True}
+    assert form.fields["live"]["draft-top-k"] == field
+    asked = VisitorSettings("Once", method="gsd", max_new_tokens=4, seed=1, draft_top_k=1)
+    opening = next(each for each in map(json.loads, run.updates(pair, asked)) if "setup" in each)
+    assert opening["setup"]["draft_top_k"] == 1
+    assert VisitorSettings("Once", method="ar", draft_top_k=-1).checked().draft_top_k is None
+    refused = [*run.updates(pair, VisitorSettings("Once", draft_top_k=-1))][-1]
+    assert json.loads(refused)["message"] == "draft-top-k = -1 is not a whole number from 0 up"
+    record = run.start(pair, asked.checked()).generation
+    assert reads_back(record) and record.draft_top_k == 1
+    monkeypatch.setattr(command, "_loaded", lambda options: pair)
+    command.main("Once --topology sequence(2) --tokens 4 --seed 1 --json --draft-top-k 1".split())
+    assert json.loads(capsys.readouterr().out)["generation"]["draft_top_k"] == 1
+    assert "--draft-top-k" in command.parser().format_help()
+    own = {"detail": True, "draft_top_k": 1, "seed": 1, "max_new_tokens": 9}
+    drafted = specdec.generate(pair, "Once", method="gsd", **own)
+    assert {node.q for round in drafted.rounds for node in round.nodes} == {1.0}
+    assert '"address": "draft-top-k"' in (ROOT / "assets/shared/settings.js").read_text()
+    assert '"draft_top_k": {"type": "integer"' in (ROOT / "assets/shared/record.js").read_text()
 """
-
-
-WRITING = """
-import runpy
-for name in ("catalogue", "schema", "settings"):
-    runpy.run_module(f"components.page.{name}", run_name="__main__", alter_sys=True)
-"""
-"""Writes the page's own files, each as `python -m` does, in one process."""
+"""Tests of the copy alone."""
+NEW_FILES = {
+    "specdec/methods/matching.py": RULE,
+    "specdec/drafters/again.py": DRAFTER,
+    "components/coin/panel.py": PANEL,
+    "assets/coin/panel.js": SCRIPT,
+    "assets/coin/style.css": STYLE,
+    "tests/rules/test_new.py": CHECKS,
+}
+TESTS = [f"tests/{name}.py" for name in ("rules/test_new", "rules/test_other_rules", "page/test_colours")]
+TESTS += ["tests/core/test_imports.py"]
+WANTED = "a_new_ or on_the_same_noise and matching or both_themes or downwards or circle"
 
 
 @pytest.fixture(scope="module")
@@ -259,73 +250,25 @@ def project(tmp_path_factory):
         (folder / name).write_text(source.replace(before, text))
     with (folder / "tests" / "helpers" / "other_rules.py").open("a") as plain:
         plain.write(PLAIN)
-    run(folder, "-c", WRITING)
     return folder
 
 
-@pytest.fixture(scope="module")
-def found(project):
-    """What the new parts do in the copy."""
-    return json.loads(run(project, "-c", CHECKS).splitlines()[-1])
-
-
-def run(project, *arguments):
-    """The output of this Python in the copy. The test fails if the command fails."""
+@pytest.mark.slow
+def test_a_new_rule_drafter_setting_and_tab_take_the_places_that_are_named(project):
+    """The new parts work, and the project's own tests hold for them."""
     # the machine's cache has no compiled forward for the copy's place
-    settings = {"PYTHONPATH": str(project), "SPECDEC_KERNELS": "0"}
-    result = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=project,
-        env=os.environ | settings,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    settings = os.environ | {"PYTHONPATH": str(project), "SPECDEC_KERNELS": "0"}
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-rp", *TESTS, "-k", WANTED]
+    result = subprocess.run(command, cwd=project, env=settings, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-    return result.stdout
+    passed = ["plain_form_decides.*matching", "both_themes_have_the_same_colours", "no_circle"]
+    passed += [f"downwards.*{name}" for name in ("methods.matching", "drafters.again", "coin.panel")]
+    for name in (*passed, "a_new_rule", "a_new_drafter", "a_new_setting"):
+        assert re.search(rf"PASSED .*{name}", result.stdout), name
 
 
 @pytest.mark.slow
-def test_a_new_rule_takes_four_places(project, found):
-    is_accepting, p_value = found["rule"].pop("is right")
-    assert is_accepting
-    assert p_value > FALSE_ALARM
-    assert found["rule"] == {"menu": "matching", "record": True}
-    assert '"matching"' in (project / "assets" / "shared" / "record.js").read_text()
-
-
-@pytest.mark.slow
-def test_a_new_drafter_takes_its_file_and_one_row(found):
-    assert found["drafter"] == {
-        "same text": True,
-        "accepted": True,
-        "record": [True, "again", "again"],
-        "menu": "again",
-        "help": True,
-    }
-
-
-@pytest.mark.slow
-def test_a_new_setting_takes_its_rows_and_the_core(project, found):
-    assert found["setting"] == {
-        "endpoint": ["int", None],
-        "described": True,
-        "labelled": True,
-        "address": {"kind": "number", "default": None, "least": 0, "most": None, "whole": True},
-        "setup": 1,
-        "unused": None,
-        "refused": "draft-top-k = -1 is not a whole number from 0 up",
-        "record": 1,
-        "command": [1, True],
-        "core": True,
-    }
-    shared = project / "assets" / "shared"
-    assert '"address": "draft-top-k"' in (shared / "settings.js").read_text()
-    assert '"draft_top_k": {"type": "integer"' in (shared / "record.js").read_text()
-
-
-@pytest.mark.slow
-def test_a_new_tab_takes_five_places(project, someone):
+def test_a_new_tab_is_on_the_page(project, someone):
     from playwright.sync_api import expect  # the tests of the rules need no browser
 
     from tests.stress.visitors import serving
@@ -334,17 +277,6 @@ def test_a_new_tab_takes_five_places(project, someone):
         words = someone(f"{address}/?tab=coin").locator("#coin p")
         expect(words).to_have_text("A coin has 2 sides.")
         expect(words).to_have_css("color", "rgb(1, 2, 3)")
-
-
-@pytest.mark.slow
-def test_the_project_s_own_tests_hold_for_what_is_new(project):
-    files = ("tests/rules/test_other_rules.py", "tests/page/test_colours.py", "tests/core/test_imports.py")
-    wanted = "on_the_same_noise and matching or both_themes or downwards or circle"
-    said = run(project, "-m", "pytest", "-rp", *files, "-k", wanted)
-    passed = ("plain_form_decides.*matching", "both_themes_have_the_same_colours")
-    new = ("methods.matching", "drafters.again", "coin.panel")
-    for name in (*passed, *(f"downwards.*{name}" for name in new), "no_circle"):
-        assert re.search(rf"PASSED .*{name}", said), name
 
 
 def test_every_setting_of_the_decoder_is_an_argument_with_the_default_of_its_row():

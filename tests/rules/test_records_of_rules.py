@@ -2,6 +2,7 @@
 chosen."""
 
 import itertools
+from functools import cache
 
 import pytest
 import torch
@@ -12,10 +13,16 @@ from specdec.drafters.independent import with_replacement
 from specdec.methods import METHODS
 from specdec.race import PositionNoise, Races
 from specdec.stats import acceptance_by_index, index_counts
-from specdec.topology import Topology, batch, sequence
+from specdec.topology import Topology, batch
 from tests.helpers.distributions import FALSE_ALARM, OTHER_RULES, chi_square_p_value, markov_pair
 
 TREE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
+
+
+@cache
+def rounds_of(rule):
+    """The rounds of 400 tokens on the tree."""
+    return run(rule).rounds
 
 
 def run(rule, topology=TREE, **settings):
@@ -27,7 +34,7 @@ def run(rule, topology=TREE, **settings):
 @pytest.mark.parametrize("rule", ["gsd", *OTHER_RULES])
 def test_tests_are_of_nodes_that_are_rejected_or_accepted_as_they_say(rule):
     seen = set()
-    for round in run(rule).rounds:
+    for round in rounds_of(rule):
         status = {node.path: (node.status, node.token_id) for node in round.nodes}
         for step in round.steps:
             for trial in step.trials:
@@ -43,7 +50,7 @@ def test_tests_are_of_nodes_that_are_rejected_or_accepted_as_they_say(rule):
 
 @pytest.mark.parametrize("rule", ["gsd", *OTHER_RULES])
 def test_what_was_not_tested_is_unvisited_or_beside_an_accepted_node(rule):
-    for round in run(rule).rounds:
+    for round in rounds_of(rule):
         status = {node.path: node.status for node in round.nodes} | {(): "accepted"}
         tested = {trial.path for step in round.steps for trial in step.trials}
         for path in status.keys() - tested - {()}:
@@ -68,7 +75,7 @@ def test_independent_draws_that_are_equal_are_one_node_with_a_test_each(rule):
 
 @pytest.mark.parametrize("rule", OTHER_RULES)
 def test_the_first_child_is_the_first_arrival_under_q(rule):
-    for round in run(rule).rounds:
+    for round in rounds_of(rule):
         tokens = {node.path: node.token_id for node in round.nodes}
         for step in round.steps:
             if (*step.path, 0) in tokens:
@@ -77,7 +84,7 @@ def test_the_first_child_is_the_first_arrival_under_q(rule):
 
 @pytest.mark.parametrize("rule", OTHER_RULES)
 def test_nodes_below_rejected_ones_say_nothing_of_what_a_node_accepts(rule):
-    rounds = run(rule).rounds
+    rounds = rounds_of(rule)
     rates = acceptance_by_index(rounds)
     firsts = [round.nodes[0] for round in rounds if round.nodes]
     reached = index_counts(rounds, TREE).reached
@@ -92,44 +99,23 @@ def test_a_step_says_what_any_rule_can_accept_there(rule):
     pair, known = markov_pair(6), 0
     g = run(rule, pair=pair, max_new_tokens=60)
     for round in g.rounds:
-        tokens = {(): g.prompt_ids[-1]} | {node.path: node.token_id for node in round.nodes}
+        tokens = {node.path: node.token_id for node in round.nodes}
         tokens[()] = [*g.prompt_ids, *g.token_ids][round.position - 1]
         drafted = {node.path[:-1] for node in round.nodes}
         for step in round.steps:
             assert (step.optimum is None) == (step.path not in drafted)
-            whole = (
-                sum(path[:-1] == step.path for path in g.paths) if len(round.nodes) == len(g.paths) else None
-            )
-            if step.optimum is not None and whole and not METHODS[rule].independent:
+            is_whole = len(round.nodes) == len(g.paths)
+            if step.optimum is not None and is_whole:
                 p, q = (model.log_table[tokens[step.path]].exp() for model in (pair.target, pair.drafting))
-                exact = theory.optimal_acceptance(p, q, whole)
+                count = sum(path[:-1] == step.path for path in g.paths)
+                exact = theory.optimal_acceptance(p, q, count, METHODS[rule].independent)
                 assert step.optimum == pytest.approx(float(exact), abs=1e-6)
                 known += 1
-    assert (known > 10) == (not METHODS[rule].independent and rule != "ar")
+    assert (known > 3) == (rule != "ar")
 
 
-@pytest.mark.parametrize("rule", ["specinfer", "spectr"])
-def test_the_optimum_of_independent_draws_is_theirs(rule):
-    pair = markov_pair(6)
-    step = run(rule, batch(3), pair=pair).rounds[0].steps[0]
-    p, q = (model.log_table[1].exp() for model in (pair.target, pair.drafting))
-    assert step.optimum == pytest.approx(float(theory.optimal_acceptance(p, q, 3, True)), abs=1e-6)
-
-
-def test_of_a_large_vocabulary_the_optimum_of_one_draft_is_known(monkeypatch):
-    monkeypatch.setattr("specdec.decoding.detail.MOST_TOKENS", 5)
-    steps = [
-        run("gsd", topology, pair=markov_pair(6)).rounds[0].steps[0] for topology in (sequence(1), batch(2))
-    ]
-    p, q = (model.log_table[1].exp() for model in (markov_pair(6).target, markov_pair(6).drafting))
-    assert steps[0].optimum == pytest.approx(float(theory.optimal_acceptance(p, q, 1)), abs=1e-6)
-    assert steps[1].optimum is None
-
-
-@pytest.mark.parametrize(("count", "every"), [(1, 1), (2, 1), (3, 8), (4, 8)])
-def test_the_optimum_of_several_drafts_from_many_tokens_is_known_at_every_eighth_position(
-    count, every, monkeypatch
-):
+@pytest.mark.parametrize(("count", "every"), [(2, 1), (3, 8)])
+def test_several_drafts_from_many_tokens_have_an_optimum_at_every_eighth_position(count, every, monkeypatch):
     monkeypatch.setattr("specdec.decoding.detail.SOME_TOKENS", 5)
     steps = [round.steps[0] for round in run("ersd", batch(count), max_new_tokens=60).rounds[:-1]]
     known = [step.position for step in steps if step.optimum is not None]
@@ -140,8 +126,8 @@ def test_the_optimum_of_several_drafts_from_many_tokens_is_known_at_every_eighth
 def test_ersd_accepts_much_of_the_optimum_and_not_more():
     """Accepted positions of a long text on batch(3), compared with the sum of their optima. A false alarm has
     probability 1e-6."""
-    g = run("ersd", batch(3), max_new_tokens=5000)
-    steps = [round.steps[0] for round in g.rounds]
+    g = run("ersd", batch(3), max_new_tokens=2000)
+    steps = [round.steps[0] for round in g.rounds if round.nodes]
     accepted, most = sum(step.kind == "accepted" for step in steps), [step.optimum for step in steps]
     spread = 4.9 * sum(x * (1 - x) for x in most) ** 0.5
     assert 0.7 * sum(most) < accepted < sum(most) + spread
@@ -151,25 +137,16 @@ def test_ersd_accepts_much_of_the_optimum_and_not_more():
 
 
 def test_tokens_that_go_on_arriving_are_independent_samples():
-    """A χ² test of three draws from a distribution over three tokens, 20,000 times. A false alarm has
+    """A χ² test of three draws from a distribution over three tokens, 10,000 times. A false alarm has
     probability 1e-6."""
     q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
     samples = []
-    for seed in range(20_000):
-        log_e = specdec.race.log_exponentials(seed, [5], 3)[0]
-        times = (log_e - q.log()).tolist()
-        order = sorted(range(3), key=times.__getitem__)
-        log_q = [float(q[token].log()) for token in order]
-        samples.append(
-            tuple(
-                with_replacement(
-                    order,
-                    [times[token] for token in order],
-                    log_q,
-                    PositionNoise(Races(seed, 3), 5).log_waits(0, 3),
-                )
-            )
-        )
+    for seed in range(10_000):
+        times = specdec.race.log_exponentials(seed, [5], 3)[0] - q.log()
+        order = times.argsort()
+        waits = PositionNoise(Races(seed, 3), 5).log_waits(0, 3)
+        drawn = with_replacement(order.tolist(), times[order].tolist(), q[order].log().tolist(), waits)
+        samples.append(tuple(drawn))
     distribution = {tokens: float(q[list(tokens)].prod()) for tokens in itertools.product(range(3), repeat=3)}
     assert chi_square_p_value(samples, distribution) > FALSE_ALARM
 

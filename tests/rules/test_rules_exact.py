@@ -1,10 +1,7 @@
 """The rules of other papers on whole decodes: the text has the target's distribution, by enumeration and by
 χ²."""
 
-import itertools
-
 import pytest
-import torch
 
 import specdec
 from specdec.exactness.faults import FAULTS
@@ -22,19 +19,18 @@ from tests.helpers.distributions import (
     distance,
     first_tokens,
     markov_pair,
+    pair_of,
 )
-
-TOPOLOGIES = [simple(), sequence(2), batch(2), TREE]
 
 # ---------------------------------------------------------------- by enumeration, over several rounds
 
 
+CASES = [("gsd", batch(3)), ("traversal", simple()), ("specinfer", batch(2)), ("spectr", sequence(2))]
+CASES += [(rule, TREE) for rule in ("gsd", *OTHER_RULES)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("rule", "topology"),
-    [("gsd", batch(3)), *itertools.product(["gsd", *OTHER_RULES], TOPOLOGIES)],
-    ids=str,
-)
+@pytest.mark.parametrize(("rule", "topology"), CASES, ids=str)
 def test_a_rule_has_the_targets_joint_distribution_by_enumeration(rule, topology, monkeypatch):
     """Two tokens, or three if one is drafted: up to three rounds."""
     pair, length = markov_pair(3, seed=1), 3 if topology == simple() else 2
@@ -56,13 +52,10 @@ BEYOND_DOUBT = 1e-12
 """A fault's p-value from which on more decodes would tell nothing: it only falls."""
 
 
-def checked(rule, topology, fault=None, decodes=3000, pair=None):
-    """The p-value of the first two tokens of so many decodes, by default of a pair of three tokens.
-
-    Where fewer leave no doubt, they will do.
-    """
-    pair = pair or markov_pair(3, seed=1)
-    check = Check(pair, [0], method=rule, topology=topology, length=2, seed=0, fault=FAULTS.get(fault))
+def checked(pair, topology, decodes=2000):
+    """The p-value of traversal's first two tokens of so many decodes. Where fewer leave no doubt, they will
+    do."""
+    check = Check(pair, [0], method="traversal", topology=topology, length=2, seed=0)
     while check.decodes < decodes and check.chi_square().p_value > BEYOND_DOUBT:
         for _ in range(500):
             check.decode()
@@ -70,12 +63,10 @@ def checked(rule, topology, fault=None, decodes=3000, pair=None):
 
 
 def by_position(seed, position, path):
-    """Noise of a node by its position, the same in all rounds."""
     return keys.key_of(seed, keys.Stream.ROUND, position + len(path)) + sum(path)
 
 
 def by_depth(seed, position, path, of_node=keys.node_seed):
-    """Noise of a round's node by its depth, shared by all nodes of that depth."""
     return of_node(seed, position, (0,) * len(path))
 
 
@@ -85,11 +76,10 @@ def test_traversal_must_not_see_noise_twice(shared, topology, monkeypatch):
     """A χ² test, in which a false alarm has probability 1e-6. It detects noise that is kept for the same
     position of the next round, and noise that several nodes of a depth share. Independent noise for each node
     of each round passes."""
-    p, q = torch.tensor([[0.5, 0.5], [0.9, 0.1]], dtype=torch.float64)
-    pair = specdec.ModelPair(MarkovModel(p.expand(2, 2)), MarkovModel(q.expand(2, 2)))
-    assert checked("traversal", topology, decodes=4000, pair=pair) > FALSE_ALARM
+    pair = pair_of([0.5, 0.5], [0.9, 0.1])
+    assert checked(pair, topology) > FALSE_ALARM
     monkeypatch.setattr(noise, "node_seed", shared)
-    assert checked("traversal", topology, decodes=4000, pair=pair) < FALSE_ALARM
+    assert checked(pair, topology) < FALSE_ALARM
 
 
 # ---------------------------------------------------------------- extreme distributions
@@ -108,14 +98,13 @@ DISTRIBUTIONS = {
 @pytest.mark.parametrize("distributions", DISTRIBUTIONS)
 @pytest.mark.parametrize("rule", OTHER_RULES)
 def test_laws_without_support_or_residual(rule, distributions):
-    """A χ² test of two tokens on a tree with more children than the draft has tokens. A false alarm has
-    probability 1e-6 for each."""
-    p, q = (torch.tensor(distribution, dtype=torch.float64) for distribution in DISTRIBUTIONS[distributions])
-    pair = specdec.ModelPair(MarkovModel(p.expand(4, 4)), MarkovModel(q.expand(4, 4)))
+    """A χ² test of two tokens of 500 runs on a tree with more children than the draft has tokens. A false
+    alarm has probability 1e-6 for each."""
+    p, q = DISTRIBUTIONS[distributions]
+    pair = pair_of(p, q)
     tree = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0)])
-    runs = [
-        specdec.generate(pair, [0], method=rule, topology=tree, max_new_tokens=4, seed=s) for s in range(1500)
-    ]
+    settings = {"method": rule, "topology": tree, "max_new_tokens": 4}
+    runs = [specdec.generate(pair, [0], seed=seed, **settings) for seed in range(500)]
     assert all(q[node.token_id] > 0 for run in runs for round in run.rounds for node in round.nodes)
     tokens = [tuple(run.token_ids[:2]) for run in runs]
     assert chi_square_p_value(tokens, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
@@ -124,8 +113,7 @@ def test_laws_without_support_or_residual(rule, distributions):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("topology", [None, TREE], ids=["default", "tree"])
-@pytest.mark.parametrize("rule", OTHER_RULES)
+@pytest.mark.parametrize(("rule", "topology"), [("traversal", TREE), ("specinfer", TREE), ("spectr", None)])
 def test_a_rule_keeps_a_nucleus_of_the_target(rule, topology):
     """A χ² test of two tokens, with top_p = 0.9 for both models. A false alarm has probability 1e-6."""
     pair = adversarial_pair()

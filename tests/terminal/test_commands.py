@@ -5,54 +5,49 @@ from __future__ import annotations
 import subprocess
 import sys
 from argparse import ArgumentTypeError
+from functools import partial
+from io import BytesIO, TextIOWrapper
 
 import pytest
 
-from specdec.commands import ended, to_write
+from specdec.commands import Parser, ended, to_write
 
 
-def run(code: str, **options) -> subprocess.CompletedProcess[str]:
-    """A command with this body."""
-    program = f"from specdec.commands import ended\nwith ended():\n    {code}"
-    command = [sys.executable, "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+def raising(error):
+    raise error
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "said"),
+    ("body", "code", "said"),
     [
-        ("raise ValueError('k = 0')", 1, "error: k = 0\n"),
-        ("open('/nowhere/x')", 1, "error: /nowhere/x: No such file or directory\n"),
-        ("raise KeyboardInterrupt", 130, ""),
-        ("raise KeyboardInterrupt('kept')", 130, "kept\n"),
-        ("raise SystemExit(3)", 3, ""),
-        (
-            "from specdec.commands import Parser; Parser().parse_args(['x'])",
-            1,
-            "error: unrecognized arguments: x\n",
-        ),
-        ("pass", 0, ""),
+        (partial(raising, ValueError("k = 0")), "error: k = 0", ""),
+        (partial(open, "/nowhere/x"), "error: /nowhere/x: No such file or directory", ""),
+        (partial(raising, KeyboardInterrupt()), 130, ""),
+        (partial(raising, KeyboardInterrupt("kept")), 130, "kept\n"),
+        (partial(raising, SystemExit(3)), 3, ""),
+        (partial(Parser().parse_args, ["x"]), "error: unrecognized arguments: x", ""),
     ],
 )
-def test_how_it_ends(code, status, said):
-    result = run(code)
-    assert (result.returncode, result.stderr) == (status, said)
+def test_how_it_ends(body, code, said, capsys):
+    """Python prints a text as the code of an exit, and ends with 1."""
+    with pytest.raises(SystemExit) as end, ended():
+        body()
+    assert (end.value.code, capsys.readouterr().err) == (code, said)
 
 
-def test_what_the_terminal_can_t_write_is_a_question_mark():
-    result = run("print('«a» ‹b›')", env={"PYTHONIOENCODING": "latin-1"}, encoding="latin-1")
-    assert (result.returncode, result.stdout) == (0, "«a» ?b?\n")
+def test_what_the_terminal_can_t_write_is_a_question_mark(monkeypatch):
+    terminal = TextIOWrapper(BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    with ended():
+        print("«a» ‹b›")
+    assert terminal.buffer.getvalue().decode("latin-1") == "«a» ?b?\n"
 
 
 @pytest.mark.parametrize("code", ["print('x' * 10**6)", "print('x')"])
 def test_a_reader_that_goes_away_is_no_error(code):
     program = f"from specdec.commands import ended\nwith ended():\n    input(); {code}"
-    process = subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", program], **streams)
     process.stdout.close()
     process.stdin.write(b"\n")
     process.stdin.close()

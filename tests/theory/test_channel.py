@@ -33,15 +33,15 @@ EXTREME = ((0.01, 0.99), (0.99, 0.01))
 
 
 @cache
-def messages(method, count=4000, p=P, q=Q):
+def messages(method, count=3000, p=P, q=Q):
     return [ENCODE[method](p, q, seed=5, position=position) for position in range(count)]
 
 
-def distribution_of(probabilities):
-    """A distribution in the form of `chi_square_p_value`: outcomes are tuples, and missing probability is one
-    more outcome."""
-    missing = max(0.0, 1 - float(sum(probabilities)))
-    return {(i,): float(x) for i, x in enumerate(probabilities)} | {("beyond",): missing}
+def p_value(indices, probabilities):
+    """Of a χ² test. Missing probability is that of one more outcome."""
+    law = {(i,): float(x) for i, x in enumerate(probabilities)}
+    law["beyond",] = max(0.0, 1 - sum(law.values()))
+    return chi_square_p_value(((index,) for index in indices), law)
 
 
 # Channel simulation
@@ -49,28 +49,22 @@ def distribution_of(probabilities):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_index_alone_gives_the_receiver_the_sample(method):
-    """Both sides share q, seed and position. The receiver's functions take no p."""
-    rng = np.random.default_rng(0)
-    for position in range(200):
+    """Both sides share q, seed and position. The receiver's functions take no p. The control is another
+    seed."""
+    rng, others = np.random.default_rng(0), 0
+    for position in range(100):
         p, q = rng.dirichlet(np.full(7, 0.5)), rng.dirichlet(np.full(7, 2.0))
         index, token_id = ENCODE[method](p, q, 11, position)
         assert DECODE[method](index, q, 11, position) == token_id
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_another_seed_gives_other_samples(method):
-    """Negative control of shared randomness."""
-    sent = messages(method, 200)
-    received = [DECODE[method](message.index, Q, 6, position) for position, message in enumerate(sent)]
-    assert received != [message.token_id for message in sent]
+        others += DECODE[method](index, q, 6, position) != token_id
+    assert others
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_samples_have_the_distribution_p(method):
     """A χ² test. A false alarm has probability 1e-6. The distribution q fails it."""
-    samples = [(message.token_id,) for message in messages(method)]
-    assert chi_square_p_value(samples, {(i,): x for i, x in enumerate(P)}) > FALSE_ALARM
-    assert chi_square_p_value(samples, {(i,): x for i, x in enumerate(Q)}) < FALSE_ALARM
+    samples = [message.token_id for message in messages(method)]
+    assert p_value(samples, Q) < FALSE_ALARM < p_value(samples, P)
 
 
 class ChannelNoise:
@@ -89,11 +83,10 @@ class ChannelNoise:
 def batch_index(verify, seed, position, proposals):
     """Child index that a rule of independent draws accepts in a batch of these proposals, or None."""
     log_p, log_q = (torch.tensor(distribution, dtype=torch.float64).log() for distribution in (P, Q))
-    children = len(proposals)
-    drafted = Drafted(
-        batch(children), [0, *proposals], [log_q] * (children + 1), [range(1, children + 1), *[()] * children]
-    )
-    verdict = verify(drafted, [log_p] * (children + 1), ChannelNoise(seed, position))
+    rows = len(proposals) + 1
+    draws = [range(1, rows), *[()] * (rows - 1)]
+    drafted = Drafted(batch(rows - 1), [0, *proposals], [log_q] * rows, draws)
+    verdict = verify(drafted, [log_p] * rows, ChannelNoise(seed, position))
     return verdict.rows[0] - 1 if verdict.rows else None
 
 
@@ -102,23 +95,20 @@ def test_greedy_rejection_sampling_is_specinfer_s_rule_and_not_gsd_s():
     one."""
     children = 40
     runs = []
-    for position in range(300):
+    for position in range(150):
         proposals = [channel.greedy_rejection_decode(i, Q, 5, position) for i in range(children)]
         runs.append((channel.greedy_rejection_encode(P, Q, 5, position).index, proposals))
-    same, tree = (
-        [batch_index(verify, 5, position, proposals) for position, (_, proposals) in enumerate(runs)]
-        for verify in (specinfer.verify, gsd.verify)
-    )
     wanted = [index if index < children else None for index, _ in runs]
-    assert same == wanted
-    assert len(set(same)) > 5
-    assert tree != wanted
+    for verify in (specinfer.verify, gsd.verify):
+        found = [batch_index(verify, 5, position, proposals) for position, (_, proposals) in enumerate(runs)]
+        assert (found == wanted) == (verify is specinfer.verify)
+    assert len(set(wanted)) > 5
 
 
 def test_poisson_functional_representation_is_ersd():
     """Same race, same index, by the decoder's own verification of a batch of all tokens."""
     log_p = torch.tensor(P, dtype=torch.float64).log()
-    for position in range(300):
+    for position in range(100):
         race = log_exponentials(5, [position], 5, stream=channel.ChannelStream.POISSON)
         drafted = [channel.poisson_functional_decode(i, Q, 5, position) for i in range(5)]
         verdict = verify_ersd(batch(5), [0, *drafted], [log_p] * 6, race.expand(2, -1))
@@ -142,18 +132,17 @@ def poisson_process_index(rng, p, q):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_an_index_with_replacement_has_its_distribution_and_not_that_without(method):
-    """A χ² test of the Poisson representation of 6,000 simulated processes. A false alarm has probability
+    """A χ² test of the Poisson representation of 3,000 simulated processes. A false alarm has probability
     1e-6."""
     rng = np.random.default_rng(2)
     distributions = index_distributions(P, Q, method, 400)
     if method == "greedy_rejection":
-        indices = [(message.index,) for message in messages(method)]
+        indices = [message.index for message in messages(method)]
     else:
-        indices = [(poisson_process_index(rng, np.array(P), np.array(Q)),) for _ in range(6000)]
-    assert chi_square_p_value(indices, distribution_of(distributions.with_replacement)) > FALSE_ALARM
-    within = [(index,) for (index,) in indices if index < 5]
-    without = {(i,): float(x) for i, x in enumerate(distributions.without_replacement)}
-    assert chi_square_p_value(within, without) < FALSE_ALARM
+        indices = [poisson_process_index(rng, np.array(P), np.array(Q)) for _ in range(3000)]
+    assert p_value(indices, distributions.with_replacement) > FALSE_ALARM
+    within = [index for index in indices if index < 5]
+    assert p_value(within, distributions.without_replacement) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -161,25 +150,22 @@ def test_only_the_distribution_with_replacement_has_an_entropy_of_at_least_kl(me
     bound, rng = BOUNDS[method], np.random.default_rng(3)
     pairs = [(rng.dirichlet(np.ones(6)), rng.dirichlet(np.full(6, 5.0))) for _ in range(40)]
     for p, q in pairs:
-        distributions = index_distributions(p, q, method)
-        assert distributions.with_replacement[0] == pytest.approx(
-            distributions.without_replacement[0], abs=1e-12
-        )
-        assert distributions.with_replacement.sum() == pytest.approx(1, abs=1e-6)
-        assert distributions.without_replacement.sum() == pytest.approx(1, abs=1e-12)
-        assert distributions.kl <= distributions.entropy_with + 1e-6
-        assert distributions.entropy_with <= bound(distributions.kl) + 1e-6
-        assert distributions.entropy_without <= distributions.entropy_with + 1e-6
+        found = index_distributions(p, q, method)
+        assert found.with_replacement[0] == pytest.approx(found.without_replacement[0], abs=1e-12)
+        assert found.with_replacement.sum() == pytest.approx(1, abs=1e-6)
+        assert found.without_replacement.sum() == pytest.approx(1, abs=1e-12)
+        assert found.kl <= found.entropy_with + 1e-6 <= bound(found.kl) + 2e-6
+        assert found.entropy_without <= found.entropy_with + 1e-6
     extreme = index_distributions(*EXTREME, method)
     assert extreme.kl == pytest.approx(6.4968, abs=1e-4)
     assert extreme.entropy_without == pytest.approx(0.1414, abs=1e-4)
     assert extreme.entropy_with > extreme.kl
 
 
-def test_equal_distributions_cost_nothing():
-    for method in METHODS:
-        assert {message.index for message in messages(method, 100, P, P)} == {0}
-        assert index_distributions(P, P, method, 8).entropy_with == pytest.approx(0, abs=1e-9)
+@pytest.mark.parametrize("method", METHODS)
+def test_equal_distributions_cost_nothing(method):
+    assert {message.index for message in messages(method, 100, P, P)} == {0}
+    assert index_distributions(P, P, method, 8).entropy_with == pytest.approx(0, abs=1e-9)
 
 
 # Bits
@@ -199,17 +185,10 @@ def test_indices_come_back_whatever_the_distribution(case):
     assert decode_indices(encode_indices(indices, distribution), len(indices), distribution) == indices
 
 
-def test_the_code_of_indices_costs_what_the_distribution_says():
-    """Each symbol costs -log2 distribution[index] bits, up to 0.1% and the last 64 bits."""
-    distribution = [0.5, 0.25, 0.125, 0.0625, 0.0625]
-    indices = np.random.default_rng(4).choice(5, 20_000, p=distribution).tolist()
-    ideal = -sum(math.log2(distribution[i]) for i in indices)
-    assert 8 * len(encode_indices(indices, distribution)) == pytest.approx(ideal, rel=0.001, abs=64)
-
-
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.integers(0, 40) | st.integers(0, 2**32 - 1), max_size=40))
 def test_elias_gamma_gives_the_indices_back_for_the_bits_it_says(indices):
+    assert channel.encode_elias_gamma([0, 1, 2, 3]) == "1" + "010" + "011" + "00100"
     bits, start = channel.encode_elias_gamma(indices), 0
     for index in indices:
         begin = start
@@ -219,15 +198,13 @@ def test_elias_gamma_gives_the_indices_back_for_the_bits_it_says(indices):
     assert start == len(bits)
 
 
-def test_elias_gamma_by_hand():
-    assert channel.encode_elias_gamma([0, 1, 2, 3]) == "1" + "010" + "011" + "00100"
-
-
 def test_zipf_law_is_a_distribution_with_the_mass_beyond_it_left_out():
     exponent = 1 + 1 / (2.0 + math.log2(math.e) / math.e + 1)
     many = np.arange(1, 2_000_001) ** -exponent
     rest = 2_000_000.5 ** (1 - exponent) / (exponent - 1)
     assert zipf_distribution(2.0, 1000) == pytest.approx(many[:1000] / (many.sum() + rest), rel=1e-6)
+    for kl in (1e15, 1e16, 1e17, 2**64, 10**30, 1e300):
+        assert 0 < zipf_distribution(kl).sum() < 1e-13
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -238,10 +215,9 @@ def test_what_is_sent_lies_between_divergence_entropy_and_bounds(method, p, q):
     indices = [message.index for message in messages(method, 1500, p, q)]
     kl = float(theory.kl_divergence(p, q))
     found = index_distributions(p, q, method)
-    own, entropy = {
-        "greedy_rejection": (found.with_replacement, found.entropy_with),
-        "poisson_functional": (found.without_replacement, found.entropy_without),
-    }[method]
+    own, entropy = found.without_replacement, found.entropy_without
+    if method == "greedy_rejection":
+        own, entropy = found.with_replacement, found.entropy_with
     by_zipf, by_own = (8 * len(encode_indices(indices, code)) / 1500 for code in (zipf_distribution(kl), own))
     assert by_zipf <= kl + math.log2(kl + 1) + 5
     surprise = -np.log2(np.maximum(own, 1e-300))
@@ -253,10 +229,10 @@ def test_what_is_sent_lies_between_divergence_entropy_and_bounds(method, p, q):
 
 
 HALF = [0.5, 0.5]
+CODE = TunstallCode([0.5, 0.3, 0.2], 3)
 GREEDY, POISSON = ENCODE.values()
-KEYED = [partial(encode, P, Q) for encode in ENCODE.values()] + [
-    partial(decode, 0, Q) for decode in DECODE.values()
-]
+KEYED = [partial(encode, P, Q) for encode in ENCODE.values()]
+KEYED += [partial(decode, 0, Q) for decode in DECODE.values()]
 MISTAKES = [
     *((partial(encode, HALF, [1.0, 0.0], 1), r"q\[1\] is 0 where p is 0\.5") for encode in (GREEDY, POISSON)),
     *((partial(encode, [0.5, 0.4], HALF, 1), "p is not a distribution") for encode in (GREEDY, POISSON)),
@@ -265,10 +241,7 @@ MISTAKES = [
     *((partial(keyed, 0, position), "^position = ") for keyed in KEYED for position in (-1, None, 2**64)),
     *((partial(index_distributions, "abc", Q, m), "^p = ") for m in METHODS),
     *((partial(index_distributions, P, Q, m, 0), "^count = 0") for m in METHODS),
-    *(
-        (partial(index_distributions, [1, 0], [5e-324, 1], m), r"q\[0\] = .* where p is 1\.0")
-        for m in METHODS
-    ),
+    *((partial(index_distributions, [1, 0], [5e-324, 1], m), r"q\[0\] = .* where p is 1") for m in METHODS),
     (partial(index_distributions, P, Q, []), r"^method = \[\]"),
     (partial(channel.greedy_rejection_decode, -1, Q, 1), "index = -1"),
     (partial(channel.poisson_functional_decode, 5, Q, 1), "index = 5, but the race under q has 5 arrivals"),
@@ -279,7 +252,10 @@ MISTAKES = [
     (partial(zipf_distribution, 1.0, 0), "^size = 0"),
     (partial(TunstallCode, [1.0], 3), "one symbol"),
     (partial(TunstallCode, HALF, -1), "k = -1"),
-    (partial(TunstallCode(HALF, 2).encode, 5), "^symbols = 5"),
+    (partial(CODE.encode, 5), "^symbols = 5"),
+    (partial(CODE.encode, [0, 3]), "symbol 3 is not an integer from 0 to 2"),
+    *((partial(CODE.decode, bits), "bits") for bits in ("", "abc", "000", "0001", "11")),
+    (partial(CODE.decode, "11111"), "codeword 15 is not below 9"),
     *((partial(channel.encode_elias_gamma, wrong), "^ind(ex|ices)") for wrong in ([-1], None)),
 ]
 
@@ -300,7 +276,7 @@ def codes(draw):
     return TunstallCode(weights / weights.sum(), draw(st.integers(0, 30)))
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None, max_examples=100)
 @given(codes(), st.data())
 def test_tunstall_is_lossless_on_every_sequence(code, data):
     symbols = data.draw(st.lists(st.integers(0, code.num_symbols - 1), max_size=50))
@@ -343,36 +319,10 @@ def test_tunstall_rate_falls_towards_the_entropy_and_never_below():
             assert code.expected_phrase <= theory.tunstall_leaf_bound(distribution, 4, k)
 
 
-def test_tunstall_measured_rate_is_the_stated_one():
-    """40,000 symbols; within 5.5 standard errors of the phrase length."""
-    distribution = [0.6, 0.2, 0.1, 0.1]
-    code = TunstallCode(distribution, 300)
-    symbols = np.random.default_rng(6).choice(4, 40_000, p=distribution).tolist()
-    bits = code.encode(symbols)
-    assert code.decode(bits) == symbols
-    phrases = len(bits) / code.codeword_bits
-    lengths = [len(code.phrase(word)) for word in range(code.num_codewords)]
-    error = 5.5 * np.std(lengths) / math.sqrt(phrases) / code.expected_phrase
-    assert len(bits) / 40_000 == pytest.approx(code.rate, rel=error)
-    # a code built for another source needs more bits on this one
-    assert len(TunstallCode([0.1, 0.1, 0.2, 0.6], 300).encode(symbols)) > len(bits)
-
-
-def test_tunstall_names_what_it_cannot_code():
-    code = TunstallCode([0.5, 0.3, 0.2], 3)
-    with pytest.raises(ValueError, match="symbol 3 is not an integer from 0 to 2"):
-        code.encode([0, 3])
-    for bits in ("", "abc", "000", "0001", "11"):
-        with pytest.raises(ValueError, match="bits"):
-            code.decode(bits)
-    with pytest.raises(ValueError, match="codeword 15 is not below 9"):
-        code.decode("1" + "1111")
-
-
 # Damaged bits, and arguments that would take for ever
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, deadline=None, max_examples=100)
 @given(codes(), st.text("01", max_size=24))
 def test_tunstall_takes_nothing_that_it_does_not_write(code, bits):
     try:
@@ -389,17 +339,12 @@ def test_a_proposal_that_never_comes_is_given_up(monkeypatch):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("least", [1e-5, 1e-9, 1e-40, 1e-200])
+@pytest.mark.parametrize("least", [1e-5, 1e-40, 1e-200])
 def test_the_entropy_of_an_index_is_that_of_all_its_tail(method, least):
     """D_KL <= H for any number of listed indices, and H does not depend on that number."""
     rng = np.random.default_rng(8)
-    for _ in range(6):
+    for _ in range(3):
         p, q = rng.dirichlet(np.full(8, 0.3)), np.maximum(rng.dirichlet(np.full(8, 0.1)), least)
         few, more = (index_distributions(p, q / q.sum(), method, count) for count in (30, 1500))
         assert few.kl <= few.entropy_with + 1e-9
         assert few.entropy_with == pytest.approx(more.entropy_with, abs=1e-4)
-
-
-@pytest.mark.parametrize("kl", [1e15, 1e16, 1e17, 2**64, 10**30, 1e300])
-def test_zipf_law_of_a_large_divergence_is_nearly_all_beyond_its_size(kl):
-    assert 0 < zipf_distribution(kl).sum() < 1e-13

@@ -23,7 +23,6 @@ DEEP = [0.9, 0.05, 0.02, 0.01, 0.005, 0.003]
 
 
 def all_trees(k, most_children):
-    """Every tree of k nodes: sets of paths that contain each path's parent and earlier sibling."""
     trees = {frozenset()}
     for _ in range(k):
         trees = {tree | {path} for tree in trees for path in next_paths(tree, most_children)}
@@ -53,15 +52,7 @@ def acceptances(draw, falling=True):
     return np.sort(rates)[::-1] if falling else rates
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
-@given(acceptances(), st.integers(1, 5))
-def test_algorithm_3_equals_brute_force(rates, k):
-    topology = optimal_topology(rates, k)
-    assert topology.num_draft_tokens == k
-    assert expected_tokens(rates, topology) == pytest.approx(best_value(product_of(rates), k, len(rates)))
-
-
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None, max_examples=100)
 @given(acceptances(), st.integers(1, 120))
 def test_algorithm_3_equals_sequoias_dynamic_program(rates, k):
     assert chosen_algorithm(rates, k) == "greedy"
@@ -69,11 +60,12 @@ def test_algorithm_3_equals_sequoias_dynamic_program(rates, k):
     assert value == pytest.approx(expected_tokens(rates, dynamic_program_topology(rates, k)), abs=1e-12)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
-@given(acceptances(falling=False), st.integers(1, 5))
-def test_uneven_vectors_are_solved_exactly(rates, k):
-    value = expected_tokens(rates, optimal_topology(rates, k))
-    assert value == pytest.approx(best_value(product_of(rates), k, len(rates)))
+@settings(derandomize=True, deadline=None, max_examples=40)
+@given(st.booleans().flatmap(acceptances), st.integers(1, 5))
+def test_falling_and_uneven_vectors_are_solved_as_by_brute_force(rates, k):
+    topology = optimal_topology(rates, k)
+    assert topology.num_draft_tokens == k
+    assert expected_tokens(rates, topology) == pytest.approx(best_value(product_of(rates), k, len(rates)))
 
 
 def test_the_algorithm_is_chosen_by_the_vector_and_its_size():
@@ -93,20 +85,11 @@ def test_pooling_is_close_on_measured_vectors_and_never_better_than_exact():
         rates = np.sort(rng.dirichlet(np.full(8, 0.5)))[::-1] * np.exp(rng.normal(0, 0.1, 8)) + 1e-6
         rates /= rates.sum()
         exact = expected_tokens(rates, dynamic_program_topology(rates, 100))
-        order = optimal.pop_order(optimal.pooled(rates), 100)
-        pooled = expected_tokens(rates, optimal._in_level_order(*order))
-        assert 0.99 * exact <= pooled <= exact + 1e-12
-
-
-def test_pooled_vectors_do_not_increase_and_keep_their_sum():
-    rng = np.random.default_rng(1)
-    for _ in range(50):
-        rates = rng.dirichlet(np.ones(6))
         pooled = optimal.pooled(rates)
         assert (np.diff(pooled) <= 0).all()
         assert pooled.sum() == pytest.approx(1)
-        falling = np.sort(rates)[::-1]
-        assert (optimal.pooled(falling) == falling).all()
+        tree = optimal._in_level_order(*optimal.pop_order(pooled, 100))
+        assert 0.99 * exact <= expected_tokens(rates, tree) <= exact + 1e-12
 
 
 def markov_acceptance(target, draft, joint, start):
@@ -128,7 +111,7 @@ def markov_acceptance(target, draft, joint, start):
 
 
 @pytest.mark.parametrize("joint", [gsd_joint, ersd_joint])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_callable_acceptance_of_a_markov_pair_equals_brute_force(joint, seed):
     """The paper's m-th order chain: nodes of equal child index differ by the tokens that were accepted
     before."""
@@ -136,14 +119,12 @@ def test_callable_acceptance_of_a_markov_pair_equals_brute_force(joint, seed):
     draft = MarkovModel(0.6 * target.log_table.exp() + 0.4 * random_table(3, 1, seed + 50))
     acceptance = markov_acceptance(target, draft, joint, start=0)
     paths = [path for depth in range(5) for path in itertools.product(range(3), repeat=depth)]
-    first = [acceptance((*path, 0)) for path in paths]
     assert len({round(acceptance((*path, 0)) / acceptance(path), 9) for path in paths if path}) > 1
     # Algorithm 3 is exact if acceptance does not increase from sibling to sibling, which holds for these
     # pairs
-    assert all(
-        acceptance((*path, i)) >= acceptance((*path, i + 1)) - 1e-15 for path in paths for i in range(2)
-    )
-    assert max(first) <= 1
+    for path in paths:
+        assert acceptance((*path, 0)) >= acceptance((*path, 1)) - 1e-15
+        assert acceptance((*path, 1)) >= acceptance((*path, 2)) - 1e-15
     for k in range(1, 6):
         topology = optimal_topology(acceptance, k)
         assert expected_tokens(acceptance, topology) == pytest.approx(best_value(acceptance, k, 3))
@@ -152,11 +133,10 @@ def test_callable_acceptance_of_a_markov_pair_equals_brute_force(joint, seed):
 def test_ties_and_certain_acceptance():
     assert optimal_topology([1.0], 5) == sequence(5)
     assert optimal_topology([1.0, 0.0], 5) == sequence(5)
+    equal = [0.25] * 4
     for k in range(1, 40):
-        level_order = optimal_topology([0.25] * 4, k)
-        assert expected_tokens([0.25] * 4, level_order) == pytest.approx(
-            expected_tokens([0.25] * 4, dynamic_program_topology([0.25] * 4, k))
-        )
+        level_order, best = optimal_topology(equal, k), dynamic_program_topology(equal, k)
+        assert expected_tokens(equal, level_order) == pytest.approx(expected_tokens(equal, best))
     assert optimal_topology([0.5, 0.5], 2) == Topology([(0,), (1,)])
 
 
@@ -178,10 +158,12 @@ def test_errors_name_the_value(acceptance, k, message):
         optimal_topology(acceptance, k)
 
 
-def test_every_function_names_what_is_no_acceptance():
-    for use in (chosen_algorithm, dynamic_program_topology, optimal.pop_order, optimal.most_expected_tokens):
-        with pytest.raises(ValueError, match=r"^acceptance"):
-            use([0.5j], 3)
+@pytest.mark.parametrize(
+    "use", [chosen_algorithm, dynamic_program_topology, optimal.pop_order, optimal.most_expected_tokens]
+)
+def test_every_function_names_what_is_no_acceptance(use):
+    with pytest.raises(ValueError, match=r"^acceptance"):
+        use([0.5j], 3)
 
 
 def cpu_seconds(k, rates, repeats=3):
@@ -195,16 +177,15 @@ def cpu_seconds(k, rates, repeats=3):
 
 
 def test_deep_trees_do_not_cost_their_depth():
-    """The time from 10³ to 10⁵ nodes grows much less than quadratically, also if the tree is nearly one
+    """The time from 1,000 to 30,000 nodes grows much less than quadratically, also if the tree is nearly one
     path."""
     for rates in (MEASURED, DEEP, [0.9999, 0.0001]):
-        growth = math.log(cpu_seconds(100_000, rates) / cpu_seconds(1000, rates, 9)) / math.log(100)
+        growth = math.log(cpu_seconds(30_000, rates) / cpu_seconds(1000, rates, 9)) / math.log(30)
         assert growth < 1.5
     assert optimal_topology([0.9999, 0.0001], 20_000).depth > 10_000
 
 
 def test_the_dynamic_program_reaches_the_papers_largest_tree():
-    """k = 384, with as many indices as nodes."""
     rates = np.sort(np.random.default_rng(2).dirichlet(np.full(384, 0.1)))[::-1] + 1e-9
     rates /= rates.sum()
     exact = expected_tokens(rates, dynamic_program_topology(rates, 384))

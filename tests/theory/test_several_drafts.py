@@ -18,6 +18,8 @@ from specdec.topology import batch
 from tests.core.test_algorithms import rational_table
 from tests.rules.test_other_rules import distribution_of
 
+SEVERAL = theory.specinfer_acceptance, theory.spectr_acceptance, theory.optimal_acceptance
+
 
 def random_laws(seed, size=None, concentration=0.5):
     rng = np.random.default_rng(seed)
@@ -26,7 +28,6 @@ def random_laws(seed, size=None, concentration=0.5):
 
 
 def sparse_laws(seed):
-    """Laws with tokens that one of them does not have."""
     p, q = random_laws(seed, 5)
     p[seed % 5] = q[(seed + 2) % 5] = 0
     return p / p.sum(), q / q.sum()
@@ -47,7 +48,6 @@ def distribution_of_drafts(q, n, replacement):
 
 
 def linear_program(p, q, n, replacement):
-    """The largest probability that a token of p is among the drafts, over all couplings."""
     distribution = distribution_of_drafts(q, n, replacement)
     pairs = [(drafts, token) for drafts in distribution for token in drafts]
     rows = [[float(pair[0] == drafts) for pair in pairs] for drafts in distribution]
@@ -59,7 +59,7 @@ def linear_program(p, q, n, replacement):
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_the_optimum_is_that_of_the_linear_program(n, replacement):
-    for seed in range(12):
+    for seed in range(6):
         for p, q in (random_laws(seed), sparse_laws(seed)):
             found = float(theory.optimal_acceptance(p, q, n, replacement))
             assert found == pytest.approx(linear_program(p, q, n, replacement), abs=1e-9)
@@ -76,31 +76,27 @@ def test_the_optimum_is_that_of_the_linear_program(n, replacement):
 def test_the_optimum_of_tiny_probabilities_is_that_of_all_subsets(p, q, n):
     p, q = (np.array(x, dtype=float) / sum(x) for x in (p, q))
     drafted = distribution_of_drafts(q, n, False)
-    subsets = itertools.chain.from_iterable(
-        itertools.combinations(range(len(p)), k) for k in range(len(p) + 1)
-    )
     least = min(
         p[list(subset)].sum() + sum(mass for drafts, mass in drafted.items() if drafts - set(subset))
-        for subset in subsets
+        for k in range(len(p) + 1)
+        for subset in itertools.combinations(range(len(p)), k)
     )
     assert float(theory.optimal_acceptance(p, q, n)) == pytest.approx(least, abs=1e-9)
 
 
 def grid_pair(kind, size, seed):
-    """Two distributions over many tokens."""
     rng = np.random.default_rng(seed)
     uniform, logits = np.full(size, 1 / size), 3 * rng.normal(size=size)
     p, q = rng.dirichlet(np.full(size, 0.5), 2)
     near = (np.exp(x) / np.exp(x).sum() for x in (logits, logits + rng.normal(size=size)))
-    return {"uniform q": (p, uniform), "uniform p": (uniform, q), "random": (p, q), "peaked": tuple(near)}[
-        kind
-    ]
+    kinds = {"uniform q": (p, uniform), "uniform p": (uniform, q), "random": (p, q), "peaked": tuple(near)}
+    return kinds[kind]
 
 
-@pytest.mark.parametrize("size", [130, 200, 300, 1000])
+@pytest.mark.parametrize("size", [130, 1000])
 @pytest.mark.parametrize("kind", ["uniform q", "uniform p", "random", "peaked"])
 def test_the_optimum_of_many_tokens_is_the_least_of_all_prefixes(kind, size):
-    for n, replacement in itertools.product((2, 3, 4, 8, 16), (True, False)):
+    for n, replacement in itertools.product((2, 3, 16), (True, False)):
         p, q = grid_pair(kind, size, n)
         pair = SortedPair(p, q)
         outside = (outside_of_draws if replacement else outside_of_arrivals)(pair.q, n)
@@ -108,7 +104,7 @@ def test_the_optimum_of_many_tokens_is_the_least_of_all_prefixes(kind, size):
         assert float(theory.optimal_acceptance(p, q, n, replacement)) == pytest.approx(least, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", [1, 3, 6, 7, 9, 10, 13, 14, 15])
+@pytest.mark.parametrize("seed", [1, 3, 6, 7])
 def test_the_optimum_is_found_among_several_local_minima(seed):
     """A uniform draft, whose partial sums are known exactly. Refining a grid around one minimum gave 1.0
     here."""
@@ -122,7 +118,7 @@ def test_the_optimum_is_found_among_several_local_minima(seed):
 
 
 @pytest.mark.parametrize(
-    ("size", "n"), [(129, 3), (129, 24), (129, 40), (129, 127), (1000, 8), (1000, 900), (4096, 384)]
+    ("size", "n"), [(129, 3), (129, 40), (129, 127), (1000, 8), (1000, 900), (4096, 384)]
 )
 def test_arrivals_of_a_uniform_race_have_a_closed_form(size, n):
     m = np.unique(np.linspace(0, size, 60).astype(int))
@@ -150,7 +146,6 @@ def test_tokens_that_enter_together_count_as_if_each_entered_alone(spread, monke
 
 
 def test_two_arrivals_in_closed_form_are_those_of_the_integral():
-    """Also distributions with a nearly certain token."""
     for seed in range(20):
         q = np.sort(np.random.default_rng(seed).dirichlet(np.full(40, 0.02 if seed % 2 else 0.5)))
         q = q[q > 1e-12] / q[q > 1e-12].sum()
@@ -158,8 +153,9 @@ def test_two_arrivals_in_closed_form_are_those_of_the_integral():
         assert np.abs(outside_of_arrivals(q, 2)(m) - all_drafts_in._Arrivals(q, 2)(m)).max() < 1e-9
 
 
-@pytest.mark.parametrize("tables", [([1, 5, 4], [6, 3, 1]), ([2, 0, 3], [1, 4, 0]), ([3, 2, 1], [3, 2, 1])])
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("tables", "n"), [(([1, 5, 4], [6, 3, 1]), 3), (([2, 0, 3], [1, 4, 0]), 2), (([3, 2, 1], [3, 2, 1]), 2)]
+)
 @pytest.mark.parametrize("rule", ["specinfer", "spectr"])
 def test_acceptance_is_that_of_the_rule_by_enumeration(rule, n, tables, monkeypatch):
     P, Q = (rational_table([row] * 3) for row in tables)
@@ -171,10 +167,10 @@ def test_acceptance_is_that_of_the_rule_by_enumeration(rule, n, tables, monkeypa
 
 
 def test_no_rule_passes_the_optimum_and_one_draft_is_all_the_same():
-    for seed in range(30):
+    for seed in range(20):
         p, q = random_laws(seed, 8)
         one = float(theory.gsd_acceptance(p, q))
-        for accepted in (theory.specinfer_acceptance, theory.spectr_acceptance, theory.optimal_acceptance):
+        for accepted in SEVERAL:
             assert float(accepted(p, q, 1)) == pytest.approx(one, abs=1e-12)
         for n in (2, 3, 4):
             independent = float(theory.optimal_acceptance(p, q, n, replacement=True))
@@ -187,11 +183,8 @@ def test_no_rule_passes_the_optimum_and_one_draft_is_all_the_same():
 
 
 def test_batches_are_taken_row_by_row():
-    p, q = (
-        np.stack(distributions)
-        for distributions in zip(*(random_laws(seed, 5) for seed in range(6)), strict=True)
-    )
-    for accepted in (theory.specinfer_acceptance, theory.spectr_acceptance, theory.optimal_acceptance):
+    p, q = np.stack([random_laws(seed, 5) for seed in range(6)], 1)
+    for accepted in SEVERAL:
         found = accepted(p.reshape(2, 3, 5), q.reshape(2, 3, 5), 3)
         assert found.shape == (2, 3)
         rows = [float(accepted(a, b, 3)) for a, b in zip(p, q, strict=True)]
@@ -200,35 +193,35 @@ def test_batches_are_taken_row_by_row():
 
 def test_laws_that_are_one_token_or_have_none_in_common():
     same, other = [1.0, 0.0, 0.0], [0.0, 0.5, 0.5]
-    for accepted in (theory.specinfer_acceptance, theory.spectr_acceptance, theory.optimal_acceptance):
+    for accepted in SEVERAL:
         for n in (1, 2, 5):
             assert float(accepted(same, same, n)) == 1
             assert float(accepted(same, other, n)) == 0
             assert float(accepted(other, other, n)) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("n", [0, -1, 1.5, True])
-def test_a_number_of_drafts_that_is_none_is_named(n):
-    for accepted in (theory.specinfer_acceptance, theory.spectr_acceptance, theory.optimal_acceptance):
+@pytest.mark.parametrize("accepted", SEVERAL)
+def test_a_number_of_drafts_that_is_none_is_named(accepted):
+    for n in (0, -1, 1.5, True):
         with pytest.raises(ValueError, match="n = "):
             accepted([0.5, 0.5], [0.5, 0.5], n)
 
 
 @pytest.mark.parametrize("n", [2, 8])
 def test_a_vocabulary_of_128k_tokens_costs_as_some_sorts(n):
-    """Processor time relative to sorting the vocabulary, the smallest of five."""
+    """Processor time relative to sorting the vocabulary, the smallest of three."""
     generator = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(131_072, generator=generator).double()
     p, q = logits.softmax(-1), (logits + torch.randn(131_072, generator=generator)).softmax(-1)
 
     def seconds(function, *arguments):
         taken = []
-        for _ in range(5):
+        for _ in range(3):
             start = time.process_time()
             function(*arguments)
             taken.append(time.process_time() - start)
         return min(taken)
 
     sort = seconds(np.argsort, p.numpy())
-    for accepted in (theory.specinfer_acceptance, theory.spectr_acceptance, theory.optimal_acceptance):
+    for accepted in SEVERAL:
         assert seconds(accepted, p, q, n) < 60 * sort

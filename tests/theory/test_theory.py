@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scipy import integrate, special
 
 from specdec import theory
-from specdec.channel import index_distributions
 from specdec.optimal import optimal_topology
 from specdec.theory import ersd_by_index, gsd_by_index
 from specdec.topology import Topology, batch, sequence
@@ -23,6 +22,7 @@ SIGMAS = 5.5
 """Largest deviation in standard errors; a correct value exceeds it with probability 4e-8."""
 
 EXTREME = ((0.01, 0.99), (0.99, 0.01))
+BY_INDEX = theory.gsd_acceptance_by_index, theory.ersd_acceptance_by_index
 
 
 def random_pairs(count, largest=6, seed=0):
@@ -98,13 +98,6 @@ def by_index(joint, n):
     return [float(sum(mass for (index, _), mass in joint.items() if index == i)) for i in range(n)]
 
 
-def largest_deviation(function, joint, seed):
-    return max(
-        np.abs(function(p, q, len(p)).numpy() - by_index(joint(p, q), len(p))).max()
-        for p, q in [EXTREME, *random_pairs(40, 5, seed)]
-    )
-
-
 # Divergences
 
 
@@ -123,25 +116,17 @@ def test_divergences_equal_their_definitions(pair):
 def test_divergences_of_equal_and_of_disjoint_distributions():
     p, disjoint = [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]
     assert float(theory.harmonic_mean_similarity(p, p)) == 0.5
-    assert float(theory.kl_divergence(p, p)) == 0
+    assert (float(theory.kl_divergence(p, p)), float(theory.kl_divergence(p, disjoint))) == (0, math.inf)
     assert float(theory.total_variation(p, disjoint)) == 1
-    assert theory.kl_divergence(p, disjoint).isinf()
     for acceptance in (theory.gsd_acceptance, theory.ersd_acceptance):
         assert float(acceptance(p, p)) == pytest.approx(1, abs=1e-15)
         assert float(acceptance(p, disjoint)) == 0
 
 
-PAIRWISE = [
-    theory.total_variation,
-    theory.harmonic_mean_similarity,
-    theory.kl_divergence,
-    theory.gsd_acceptance,
-    theory.ersd_acceptance,
-    theory.ersd_total_variation_bound,
-    theory.poisson_matching_bound,
-    lambda p, q: theory.gsd_acceptance_by_index(p, q, 3),
-    lambda p, q: theory.ersd_acceptance_by_index(p, q, 3),
-]
+PAIRWISE = [theory.total_variation, theory.harmonic_mean_similarity, theory.kl_divergence]
+PAIRWISE += [theory.gsd_acceptance, theory.ersd_acceptance]
+PAIRWISE += [theory.ersd_total_variation_bound, theory.poisson_matching_bound]
+PAIRWISE += [lambda p, q, by_index=by_index: by_index(p, q, 3) for by_index in BY_INDEX]
 
 
 @pytest.mark.parametrize("function", PAIRWISE)
@@ -154,9 +139,8 @@ def test_a_batch_is_its_rows_whatever_the_container(function):
     for i, j in itertools.product(range(2), range(3)):
         torch.testing.assert_close(whole[i, j], function(p[i, j].tolist(), torch.tensor(q[i, j])))
     torch.testing.assert_close(function(p, q[0, 0]), function(p, np.broadcast_to(q[0, 0], p.shape)))
-    torch.testing.assert_close(
-        function(torch.tensor(p).float(), torch.tensor(q).float()), whole, atol=1e-5, rtol=1e-4
-    )
+    of_floats = function(torch.tensor(p).float(), torch.tensor(q).float())
+    torch.testing.assert_close(of_floats, whole, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -173,10 +157,10 @@ def test_a_batch_is_its_rows_whatever_the_container(function):
         (np.full((2, 2), 0.5), np.full((3, 2), 0.5), "do not broadcast"),
     ],
 )
-@pytest.mark.parametrize("function", PAIRWISE)
-def test_errors_name_what_is_no_distribution(function, p, q, message):
-    with pytest.raises(ValueError, match=message):
-        function(p, q)
+def test_errors_name_what_is_no_distribution(p, q, message):
+    for function in PAIRWISE:
+        with pytest.raises(ValueError, match=message):
+            function(p, q)
 
 
 # First acceptance
@@ -195,13 +179,9 @@ def test_ersd_first_acceptance_equals_the_double_sum_and_keeps_its_bounds(pair):
 
 
 def test_neither_lower_bound_of_ersd_dominates_the_other():
-    pairs = list(random_pairs(200))
-    differences = [
-        float(theory.ersd_total_variation_bound(p, q) - theory.harmonic_mean_similarity(p, q))
-        for p, q in pairs
-    ]
-    assert min(differences) < -0.01
-    assert max(differences) > 0.01
+    bounds = theory.ersd_total_variation_bound, theory.harmonic_mean_similarity
+    apart = [float(bounds[0](p, q) - bounds[1](p, q)) for p, q in random_pairs(60)]
+    assert min(apart) < -0.01 < 0.01 < max(apart)
 
 
 def test_poisson_matching_lemma():
@@ -218,32 +198,29 @@ def test_poisson_matching_lemma():
 
 # Acceptance by index
 
-
-def test_acceptance_by_index_equals_algorithm_4_and_the_sum_over_orders_of_arrival_in_rationals():
-    assert largest_deviation(theory.gsd_acceptance_by_index, gsd_joint, seed=1) < 1e-12
-    assert largest_deviation(theory.ersd_acceptance_by_index, ersd_joint, seed=2) < 1e-12
+ESTIMATES = theory.estimate_gsd_acceptance_by_index, theory.estimate_ersd_acceptance_by_index
+FIRST = [*zip(BY_INDEX, (theory.gsd_acceptance, theory.ersd_acceptance), strict=True)]
 
 
-def test_by_index_where_ratios_are_extreme():
-    p, q = [1e-9, 0.5, 0.5 - 1e-9], [0.5, 1e-10, 0.5 - 1e-10]
-    for function, joint in (
-        (theory.gsd_acceptance_by_index, gsd_joint),
-        (theory.ersd_acceptance_by_index, ersd_joint),
-    ):
-        assert function(p, q, 3).tolist() == pytest.approx(by_index(joint(p, q), 3), abs=1e-12)
+@pytest.mark.parametrize(("function", "joint"), [*zip(BY_INDEX, (gsd_joint, ersd_joint), strict=True)])
+def test_acceptance_by_index_equals_algorithm_4_and_the_sum_over_orders_of_arrival(function, joint):
+    """In rationals, on random pairs and on extreme ratios."""
+    extreme = ([1e-9, 0.5, 0.5 - 1e-9], [0.5, 1e-10, 0.5 - 1e-10])
+    for p, q in [EXTREME, extreme, *random_pairs(40, 5, seed=1)]:
+        n = len(p)
+        assert function(p, q, n).tolist() == pytest.approx(by_index(joint(p, q), n), abs=1e-12)
 
 
 def test_by_index_of_pairs_that_are_equal_up_to_rounding():
     rng = np.random.default_rng(10)
-    for _ in range(200):
+    for _ in range(60):
         p = rng.dirichlet(np.full(4, 0.3))
         q = p * (1 + rng.normal(0, 1e-16, 4))
-        for function in (theory.gsd_acceptance_by_index, theory.ersd_acceptance_by_index):
+        for function in BY_INDEX:
             assert function(p, q, 4).tolist() == pytest.approx([1, 0, 0, 0], abs=1e-12)
 
 
 def test_ersd_by_index_equals_adaptive_integration():
-    """Poisson-binomial by convolution, integrated by scipy, with 24 tokens."""
     rng = np.random.default_rng(8)
     p, q = rng.dirichlet(np.full(24, 0.3)), rng.dirichlet(np.full(24, 0.3))
     p, q = (p + 1e-4) / (1 + 24e-4), (q + 1e-4) / (1 + 24e-4)
@@ -256,21 +233,16 @@ def test_ersd_by_index_equals_adaptive_integration():
 
     distribution = theory.ersd_acceptance_by_index(p, q, 4)
     for rank in (1, 3):
-        by_log = [
-            integrate.quad(
-                lambda y, i=i, rank=rank: math.exp(y) * density(math.exp(y), i, rank), -25, 3.7, limit=400
-            )[0]
-            for i in range(24)
-        ]
-        assert float(distribution[rank]) == pytest.approx(sum(by_log), abs=1e-7)
+
+        def by_log(y, rank=rank):
+            return math.exp(y) * sum(density(math.exp(y), i, rank) for i in range(24))
+
+        whole, _ = integrate.quad(by_log, -25, 3.7, limit=400)
+        assert float(distribution[rank]) == pytest.approx(whole, abs=1e-7)
 
 
-@pytest.mark.parametrize("function", [theory.gsd_acceptance_by_index, theory.ersd_acceptance_by_index])
-def test_acceptance_by_index_is_a_distribution_over_the_drafts_support(function):
-    first = {
-        theory.gsd_acceptance_by_index: theory.gsd_acceptance,
-        theory.ersd_acceptance_by_index: theory.ersd_acceptance,
-    }[function]
+@pytest.mark.parametrize(("function", "first"), FIRST)
+def test_acceptance_by_index_is_a_distribution_over_the_drafts_support(function, first):
     for p, q in random_pairs(40, 8, seed=3):
         distribution = function(p, q, len(p) + 2)
         covered = p[q > 0].sum()
@@ -284,9 +256,8 @@ def test_acceptance_by_index_is_a_distribution_over_the_drafts_support(function)
 def test_estimates_beyond_the_limits_agree_with_the_exact_values(monkeypatch):
     """Both simulations on pairs that are small enough to be exact, within 5.5 standard errors. The wrong
     method fails."""
-    functions = [theory.estimate_gsd_acceptance_by_index, theory.estimate_ersd_acceptance_by_index]
     pairs = list(random_pairs(6, 8, seed=4))
-    exact = [[function(p, q, 5) for p, q in pairs] for function in functions]
+    exact = [[function(p, q, 5) for p, q in pairs] for function in ESTIMATES]
     assert not any(estimate.standard_error.any() for estimates in exact for estimate in estimates)
     monkeypatch.setattr(gsd_by_index, "MAX_PREFIXES", 0)
     monkeypatch.setattr(ersd_by_index, "MAX_VOCABULARY", 0)
@@ -298,24 +269,9 @@ def test_estimates_beyond_the_limits_agree_with_the_exact_values(monkeypatch):
             difference = (estimate.value - value.value).abs() - 1e-12
             yield float((difference / (estimate.standard_error + 1e-15)).max())
 
-    for function, values, others in zip(functions, exact, exact[::-1], strict=True):
+    for function, values, others in zip(ESTIMATES, exact, exact[::-1], strict=True):
         assert max(deviations(function, values)) < SIGMAS
         assert max(deviations(function, others)) > SIGMAS
-
-
-@pytest.mark.parametrize(
-    "function", [theory.estimate_gsd_acceptance_by_index, theory.estimate_ersd_acceptance_by_index]
-)
-def test_estimates_for_a_large_vocabulary(function):
-    rng = np.random.default_rng(9)
-    p = rng.dirichlet(np.full(2000, 0.1), 2)
-    q = p * rng.gamma(1, 1, p.shape)
-    value, error = function(p, q / q.sum(-1, keepdims=True), 4, samples=1000)
-    assert value.shape == error.shape == (2, 4)
-    assert (error[:, 1:] > 0).all()
-    assert (value.sum(-1) < 1).all()
-    again = function(p, q / q.sum(-1, keepdims=True), 4, samples=1000)
-    assert torch.equal(again.value, value)
 
 
 # Expected tokens and their upper bounds
@@ -325,10 +281,8 @@ def test_expected_tokens_is_one_plus_the_sum_over_paths():
     rates = [0.6, 0.2, 0.1]
     tree = Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (3,), (2,)])
     by_path = 1 + sum(math.prod([*rates, 0.0][i] for i in path) for path in tree.paths)
-    assert theory.expected_tokens(rates, tree) == pytest.approx(by_path, abs=1e-15)
-    assert theory.expected_tokens(
-        lambda path: math.prod([*rates, 0.0][i] for i in path), tree
-    ) == pytest.approx(by_path, abs=1e-15)
+    for acceptance in (rates, lambda path: math.prod([*rates, 0.0][i] for i in path)):
+        assert theory.expected_tokens(acceptance, tree) == pytest.approx(by_path, abs=1e-15)
     assert theory.expected_tokens([0.5], sequence(3)) == 1.875
     assert theory.expected_tokens([0.0, 1.0], sequence(2)) == 1  # the first child is never right
     assert theory.expected_tokens([0.5, 0.25], batch(5)) == 1.75
@@ -342,7 +296,7 @@ def random_rates(count, seed=0):
 
 
 def test_tunstall_theorem_and_lemma_bound_the_optimal_tree():
-    for rates, k in random_rates(150):
+    for rates, k in random_rates(60):
         expected = theory.expected_tokens(rates, optimal_topology(rates, k))
         leaf_bound = theory.tunstall_leaf_bound(rates, len(rates) + 1, k)
         assert expected <= leaf_bound + 1e-9
@@ -360,7 +314,7 @@ def test_tunstall_bound_by_hand():
 
 
 def test_lemma_is_smallest_over_m():
-    for rates, k in random_rates(25, seed=1):
+    for rates, k in random_rates(10, seed=1):
         least = theory.smallest_lemma_m(rates, k)
         residual = 1 - rates[: 1 + max(optimal_topology(rates, k).child_indices)].sum()
         assert least >= max(1, residual / rates[0])
@@ -374,13 +328,10 @@ def test_lemma_is_smallest_over_m():
 
 
 def test_lemma_finds_a_minimum_between_the_ends():
-    """The bound is not monotone in m: the smallest bound is below that of the smallest m and below the limit
-    1 / p_res."""
-    rates, k = [0.6, 0.1, 0.05], 4
-    rates_used = 1 + max(optimal_topology(rates, k).child_indices)
-    residual = 1 - sum(rates[:rates_used])
-    scan = min(theory.lemma_bound(rates, k, m) for m in range(theory.smallest_lemma_m(rates, k), 5000))
-    assert theory.lemma_bound(rates, k) == pytest.approx(min(scan, 1 / residual), rel=1e-12)
+    """It is below the bounds of the smallest m and of the limit, 1 / p_res."""
+    values = [theory.lemma_bound([0.6, 0.1, 0.05], 4, m) for m in range(1, 5000)]
+    assert theory.lemma_bound([0.6, 0.1, 0.05], 4) == pytest.approx(min(values), rel=1e-12)
+    assert min(values) < values[0]
 
 
 def test_lemma_by_hand():
@@ -388,30 +339,6 @@ def test_lemma_by_hand():
     bits = float(theory.entropy([0.6, 0.4]))
     assert theory.lemma_bound([0.6, 0.1], 1, 1) == pytest.approx(2 / bits)
     assert theory.lemma_bound([0.6, 0.1], 1, 2) == pytest.approx((math.log2(3) + 1) / (bits + 0.4))
-
-
-# Channel simulation
-
-
-def test_greedy_rejection_entropy_lies_between_its_bounds():
-    """D_KL <= H <= D_KL + log(D_KL + 1) + 2.895, 100 pairs."""
-    for p, q in random_pairs(100, 12, seed=7):
-        q = (q + 0.01) / (1 + 0.01 * len(q))
-        bits = index_distributions(p, q, "greedy_rejection").entropy_with
-        kl = float(theory.kl_divergence(p, q))
-        assert kl <= bits + 1e-6
-        assert bits <= theory.greedy_rejection_entropy_bound(kl)
-
-
-def test_ersd_index_entropy_keeps_the_poisson_functional_bound_and_may_fall_below_kl():
-    below = 0
-    for p, q in [EXTREME, *random_pairs(60, 8, seed=9)]:
-        p, q = (np.array(p) + 1e-4) / (1 + 1e-4 * len(p)), (np.array(q) + 1e-4) / (1 + 1e-4 * len(q))
-        kl = float(theory.kl_divergence(p, q))
-        bits = float(theory.entropy(theory.ersd_acceptance_by_index(p, q, len(p))))
-        assert bits <= theory.pfr_entropy_bound(kl)
-        below += bits < kl
-    assert below
 
 
 def test_entropy_bounds_of_numbers_and_tensors():
@@ -426,14 +353,10 @@ def test_entropy_bounds_of_numbers_and_tensors():
 # Arguments that are not acceptances, and ratios that a float can't hold
 
 
-@pytest.mark.parametrize("exponent", [1, 100, 240, 249, 270, 300, 309, 323])
+@pytest.mark.parametrize("exponent", [1, 240, 249, 300, 323])
 def test_acceptance_by_index_of_a_draft_that_is_hardly_ever_right_is_a_distribution(exponent):
-    """With two tokens, the probability that the first child lacks is the second child's."""
     p, q = [0.5, 0.5], [10.0**-exponent, 1 - 10.0**-exponent]
-    for by_index, first in (
-        (theory.ersd_acceptance_by_index, theory.ersd_acceptance),
-        (theory.gsd_acceptance_by_index, theory.gsd_acceptance),
-    ):
+    for by_index, first in FIRST:
         distribution = by_index(p, q, 2)
         assert float(distribution[0]) == pytest.approx(float(first(p, q)), abs=1e-9)
         assert float(distribution.sum()) == pytest.approx(1, abs=1e-7)
@@ -449,7 +372,6 @@ BOUNDS = [partial(bound, vocab_size=4, k=2) for bound in (theory.tunstall_bound,
 LEMMAS = [partial(bound, k=2) for bound in (theory.lemma_bound, theory.smallest_lemma_m, theory.best_lemma_m)]
 OF_RATES = [partial(theory.expected_tokens, topology=sequence(2)), *BOUNDS, *LEMMAS]
 ENTROPY_BOUNDS = [theory.pfr_entropy_bound, theory.greedy_rejection_entropy_bound]
-ESTIMATES = [theory.estimate_gsd_acceptance_by_index, theory.estimate_ersd_acceptance_by_index]
 HALF = [0.5, 0.5]
 NO_ACCEPTANCES = [[math.nan], [-0.1], [0.6, 0.5], None, 3, ["a"], [0.5j]]
 REFUSED = [

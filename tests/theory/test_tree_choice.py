@@ -67,11 +67,9 @@ class SharedDraws(Draws):
 
 CHOICES = {
     "an earlier sibling's draw": lambda drawn: {(0,), *([(1,)] if drawn[0,] == 0 else [])},
-    "draws of the level above": lambda drawn: {
-        (0,),
-        (1,),
-        *([(0, 0)] if drawn.get((1,)) == 1 else [(1, 0)] if (1,) in drawn else []),
-    },
+    "draws of the level above": lambda drawn: (
+        {(0,), (1,)} | ({(0, 0)} if drawn.get((1,)) == 1 else {(1, 0)} if (1,) in drawn else set())
+    ),
     "its own draw": lambda drawn: {(0,)} if drawn[0,] != 0 else set(),
     "the draw of its child": lambda drawn: {(0,), *([(0, 0)] if drawn.get((0, 0)) == 0 else [])},
     "how many draws are likely (p_min, n_min)": lambda drawn: (
@@ -94,8 +92,7 @@ def distribution_of_chosen(rule, tables, choice, monkeypatch):
         if rule == "specinfer":
             first = chances.independent(0, None, algorithms.given(Q, (0,)), 2)
             drawn = {(0,): first[0], (1,): first[1]}
-            n = sum(len(path) == 1 for path in choice(drawn))
-            tau = {(), *((i,) for i in range(n))}
+            tau = {(), *(path for path in choice(drawn) if len(path) == 1)}
             U = [ByPath(lambda i: Undecided(chances)) for _ in range(3)]
             tests = [[U[d][i] for i in range(2)] for d in range(3)]
             y = other_rules.specinfer((0,), Q, P, tau, range(3), range(3), tests, last)
@@ -148,7 +145,6 @@ def test_a_draw_that_is_thrown_away_is_off_by_up_to_a_quarter_where_the_draft_is
 
 
 def test_ersd_s_text_stays_where_each_tree_is_chosen_after_looking_at_the_race():
-    """An adversary that sees the winner under P chooses the shape of the tree by it."""
     pair, text = markov_pair(4, seed=3), []
     engine = Engine(pair, RunSettings("ersd", 60, Sampling(), 7, False), Trees(batch(2)), [0], 7)
     for _ in engine.rounds():
@@ -160,24 +156,12 @@ def test_ersd_s_text_stays_where_each_tree_is_chosen_after_looking_at_the_race()
     assert text == specdec.generate(pair, [0], method="ar", max_new_tokens=60, seed=7).token_ids
 
 
-def ending():
-    """A pair whose third token ends a text."""
-    pair = markov_pair(3, seed=1)
-    pair.eos_ids = frozenset({2})
-    return pair
-
-
-def short():
-    """A pair whose target has a context of three tokens, including the prompt's one token."""
-    pair = markov_pair(3, seed=1)
-    pair.target.context_length = 3
-    return pair
-
-
-def short_draft():
-    """A pair whose draft has a context of one token: it drafts after the prompt, and then never again."""
-    pair = markov_pair(3, seed=1)
-    pair.drafting.context_length = 1
+def made(end=(), context=None, of_draft=None):
+    """A pair with the ids that end a text, and the context lengths of target and draft."""
+    pair = markov_pair()
+    pair.eos_ids = frozenset(end)
+    pair.target.context_length = context or pair.target.context_length
+    pair.drafting.context_length = of_draft or pair.drafting.context_length
     return pair
 
 
@@ -185,7 +169,6 @@ RUNS = 800
 
 
 def in_batches(pair, method, **settings):
-    """Runs of `auto` that are decoded together, 50 at a time. Their trees are chosen at each step."""
     for first in range(0, RUNS, 50):
         seeds = range(first, first + 50)
         yield from specdec.generate_many(pair, [[0]] * 50, method=method, seeds=seeds, **settings)
@@ -210,24 +193,31 @@ def stopping(pair, method, topology, **_):
 
 
 PLACES = {
-    "auto": (markov_pair, one_by_one, {"topology": "auto", "max_new_tokens": 3}),
-    "joint trees": (markov_pair, in_batches, {"topology": "auto", "max_new_tokens": 3}),
-    "level of a draft that stops": (markov_pair, stopping, {"topology": TREE}),
-    "length of the text": (markov_pair, one_by_one, {"topology": TREE, "max_new_tokens": 2}),
-    "token that ends a text": (ending, one_by_one, {"topology": TREE, "max_new_tokens": 4}),
-    "end of the context": (short, one_by_one, {"topology": TREE, "max_new_tokens": 4}),
-    "end of the draft's context": (short_draft, one_by_one, {"topology": TREE, "max_new_tokens": 3}),
+    "auto": ({}, one_by_one, {"topology": "auto", "max_new_tokens": 3}),
+    "joint trees": ({}, in_batches, {"topology": "auto", "max_new_tokens": 3}),
+    "level of a draft that stops": ({}, stopping, {"topology": TREE}),
+    "length of the text": ({}, one_by_one, {"topology": TREE, "max_new_tokens": 2}),
+    "token that ends a text": ({"end": [2]}, one_by_one, {"topology": TREE, "max_new_tokens": 4}),
+    "end of the context": ({"context": 3}, one_by_one, {"topology": TREE, "max_new_tokens": 4}),
+    "end of the draft's context": ({"of_draft": 1}, one_by_one, {"topology": TREE, "max_new_tokens": 3}),
 }
+"""Pairs, ways to decode, and settings. A draft with a context of one token drafts only after the prompt."""
+
+
+CHOOSING = [*itertools.product(("auto", "level of a draft that stops"), ("gsd", "traversal", "specinfer"))]
+CHOOSING += [("joint trees", "traversal"), ("length of the text", "specinfer")]
+CHOOSING += [("token that ends a text", "gsd"), ("end of the context", "traversal")]
+CHOOSING += [("end of the draft's context", "gsd")]
+"""Every place, and the two that look at the draft most under each kind of rule."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["gsd", "traversal", "specinfer"])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("place", "method"), CHOOSING)
 def test_a_place_that_chooses_trees_keeps_the_distribution(place, method, monkeypatch):
     """A χ² test of the first two tokens of 800 runs. A false alarm has probability 1e-6 for each. ContextTree
     has its test in tests/core/test_context.py."""
-    make, decode, settings = PLACES[place]
-    pair = make()
+    changes, decode, settings = PLACES[place]
+    pair = made(**changes)
     monkeypatch.setattr(auto, "_SHARE", 1e9)  # trees are chosen in each round, however fast the machine is
     monkeypatch.setattr(RoundTimes, "costs", lambda *_: RoundCost(FREE, FREE, NOTHING))
     distribution = joint_distribution(pair.target, [0], 2)
