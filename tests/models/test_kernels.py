@@ -31,7 +31,6 @@ from specdec.models.kernels.product import product
 from specdec.models.selfcheck import relative_error
 from specdec.models.sessions.own_forward import CompiledSession, LeanSession
 from specdec.private_cache import VARIABLE
-from tests.helpers.processes import printed
 from tests.helpers.texts import together_as_alone
 from tests.helpers.tiny_checkpoints import tiny_model
 from tests.models.test_lean import MODELS, deviation
@@ -431,27 +430,6 @@ def test_it_is_compiled_where_the_disk_is_full(tmp_path, monkeypatch, caplog):
     assert load().address
     assert "is not kept: [Errno 28] No space left on device" in caplog.text
     assert "damaged" not in caplog.text
-
-
-_LOGITS = """
-import specdec, torch
-pair = specdec.load_pair("stories", dtype="bfloat16")
-assert "compiled forward" in pair.target.arithmetic
-found = []
-for model in (pair.target, pair.draft):
-    for length in (3, 63, 64, 70, 100, 197, 300):
-        session = model.session()
-        session.prefill(list(range(3, 3 + length)))
-        found += session.forward(torch.arange(6, 9), [-1, 0, 1]).double().sum(1).tolist()
-print(found)
-"""
-
-
-def test_a_process_that_compiles_computes_the_bits_of_those_that_read_its_cache(tmp_path):
-    """Code that LLVM may reorder must exist only once: not both as a function and inlined in another."""
-    compiling, reading = (printed(_LOGITS, {VARIABLE: str(tmp_path)}) for _ in range(2))
-    assert compiling == reading
-    assert compiling.startswith("[")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
