@@ -36,27 +36,17 @@ from tests.models.test_models import Replay
 
 BEYOND = {
     ("phi3", "longrope"): "tree",
-    ("phimoe", "longrope"): "tree",
-    ("llama", "longrope"): "tree",
-    ("llama4_text", "default"): "sequence",
     ("llama4_text", "chunk of 16"): "sequence",
     ("doge", "kept length"): "ar",
     ("deepseek_v32", "default"): "sequence",
     ("falcon_h1", "default"): "sequence",
     ("minimax", "default"): "sequence",
-    ("bamba", "default"): "sequence",
     ("granitemoehybrid", "default"): "sequence",
     ("jamba", "default"): "ar",
     ("llama", "stray sliding_window"): "tree",
-    ("granite", "stray sliding_window"): "tree",
-    ("olmo2", "stray sliding_window"): "tree",
-    ("iquestcoder", "stray sliding_window"): "tree",
     ("gpt_neo", "default"): "sequence",
-    ("xlm-roberta-xl", "default"): "ar",
 }
 """Types whose logits change beyond some length, or only seem to, and their capability beyond it."""
-OLDER = {"doge": "is not causal, and refused", "iquestcoder": "is not there"}
-"""The results for types in the oldest allowed transformers, 5.17."""
 FACTORS = {"short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 3.0, 4.0, 5.0]}
 
 
@@ -70,8 +60,8 @@ def longrope_model(switch: int = 24, context: int = 128) -> HFModel:
 
 @pytest.mark.parametrize(("model_type", "variation"), BEYOND)
 def test_texts_beyond_every_length_are_those_of_plain_forwards(model_type, variation):
-    if model_type in OLDER and Version(transformers.__version__) < Version("5.18"):
-        pytest.skip(f"in this version {model_type} {OLDER[model_type]}")
+    if model_type == "doge" and Version(transformers.__version__) < Version("5.18"):
+        pytest.skip("in this version doge is not causal, and refused")
     row = examine(variations(model_type)[variation].build())
     assert row["capability"] == BEYOND[model_type, variation], row["reason"]
     assert row["tokens"] >= 36
@@ -98,7 +88,7 @@ def test_a_session_that_forgets_the_switch_fails():
     assert "on longer texts" in fault
 
 
-@pytest.mark.parametrize("tokens", [2, 5, 11, 17, 18, 19])
+@pytest.mark.parametrize("tokens", [2, 5, 18])
 def test_models_of_few_tokens_are_checked_on_longer_texts_too(tokens):
     module = tiny_model("llama", vocab_size=tokens, bos_token_id=0, eos_token_id=1, pad_token_id=None)
     check = LongContextCheck(module)
@@ -108,7 +98,7 @@ def test_models_of_few_tokens_are_checked_on_longer_texts_too(tokens):
     assert check.missing is None
 
 
-@pytest.mark.parametrize("prefix", [3, 17, 23, 24, 25, 60])
+@pytest.mark.parametrize("prefix", [3, 23, 24, 60])
 def test_any_tree_around_a_rotary_switch_is_scored_as_plain_forwards_do(prefix):
     replay = Replay(longrope_model(), seed=prefix, prefix=prefix)
     assert replay.largest_error(8) < 2e-5
@@ -150,7 +140,7 @@ def test_equal_lengths_stay_equal_and_all_keep_their_order():
                 assert getattr(small, one) == a
 
 
-@pytest.mark.parametrize("model_type", ["llama", "gemma3_text", "qwen3_moe", "deepseek_v3", "jamba"])
+@pytest.mark.parametrize("model_type", ["gemma3_text", "deepseek_v3", "jamba"])
 def test_a_copy_of_a_model_of_billions_is_small_and_has_a_layer_of_each_kind(model_type):
     variation = variations(model_type)["default"]
     small = small_model(variation.kind, variation.config)
