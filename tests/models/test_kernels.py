@@ -447,10 +447,10 @@ def test_many_runs_in_one_call_write_what_each_does_alone(dtype):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["gsd", "ersd"])
-def test_a_draft_of_int8_leaves_the_distribution_as_it_is(method):
-    """A false alarm has probability 1e-6."""
+def test_a_draft_of_int8_leaves_the_distribution_as_it_is():
+    """A false alarm has probability 1e-6. ERSD's text with such a draft is that of plain decoding
+    (`test_rounded.py`)."""
     pair = specdec.load_pair("stories", device="cpu", draft_dtype="int8")
     tree = specdec.topology.sequence(2)
-    sample = ours(pair, method=method, topology=tree)
+    sample = ours(pair, method="gsd", topology=tree)
     audit(sample, pair, "Once upon a time", decodes=400, max_new_tokens=4, top_k=4).check()

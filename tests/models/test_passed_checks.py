@@ -106,28 +106,25 @@ def test_weights_rounded_by_rows_are_checked(folder, checks, monkeypatch):
 
 DAMAGES = {
     "gone": None,
-    "empty": lambda _: b"",
     "other JSON": lambda _: b"{}",
-    "zeros": lambda _: bytes(100),
     "no text": lambda _: b"\xe9",
     "cut off": lambda good: good[:-100],
-    "turned": lambda good: good[::-1],
     "a bit": lambda good: good[:-1] + bytes([good[-1] ^ 1]),
 }
 
 
-@pytest.mark.parametrize("name", [passed_checks.LOGITS, passed_checks.WEIGHTS, LIST])
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=list(DAMAGES))
-def test_a_damaged_folder_is_replaced(folder, checks, damage, name):
-    path = folder_of_check(folder) / name
-    good = path.read_bytes()
-    path.unlink()
-    if damage is not None:
-        path.write_bytes(damage(good))
-        path.chmod(0o600)
-    load(folder)
-    assert len(checks) == 1
-    assert path.read_bytes() == good
+def test_a_damaged_folder_is_replaced(folder, checks, damage):
+    for count, name in enumerate((passed_checks.LOGITS, passed_checks.WEIGHTS, LIST), 1):
+        path = folder_of_check(folder) / name
+        good = path.read_bytes()
+        path.unlink()
+        if damage is not None:
+            path.write_bytes(damage(good))
+            path.chmod(0o600)
+        load(folder)
+        assert len(checks) == count
+        assert path.read_bytes() == good
 
 
 def test_a_forward_that_computes_something_else_is_checked(folder, checks, monkeypatch):
