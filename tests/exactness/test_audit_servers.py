@@ -55,7 +55,7 @@ def test_a_server_of_the_completions_protocol(embedded, served, form):
     """The embedded target behind HTTP. A false alarm has probability 1e-6. A server that samples otherwise
     is detected."""
     url, state = served
-    asked = {"decodes": 150, "max_new_tokens": 2, "temperature": 0.3}
+    asked = {"decodes": 100, "max_new_tokens": 2, "temperature": 0.3}
     engine = completions(url, None if form else "The cat", model="embedded")
     state["answer"] = answering(embedded, form)
     report = audit(engine, embedded, "The cat", **asked)

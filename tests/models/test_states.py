@@ -140,13 +140,13 @@ def test_after_many_rejections_a_round_drafts_nothing_and_the_state_catches_up(m
 def test_the_tokens_that_are_read_again_are_as_many_as_auto_expects(monkeypatch):
     """The seeds are fixed. A count without the tokens that are read again would be off by a third."""
     rng, k, rate = random.Random(0), 3, 0.75
-    text = plain_text(1500)
+    text = plain_text(900)
 
     def mostly_right(text_ids, topology):
         right = text[len(text_ids) :][: topology.depth]
         return [[token if rng.random() < rate else other(token) for token in right]]
 
-    rows = rows_of_rounds(monkeypatch, mostly_right, k, 1500)
+    rows = rows_of_rounds(monkeypatch, mostly_right, k, 900)
     expected = 1 + k + repeated_tokens(np.array([rate]), sequence(k), MOST_REPEATED)
     assert sum(rows) / len(rows) == pytest.approx(expected, rel=0.08)
 
