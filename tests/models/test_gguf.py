@@ -114,10 +114,7 @@ def test_a_file_gives_the_logits_of_the_model_it_was_written_from(tmp_path, arch
     assert 0 in pair.eos_ids
 
 
-@pytest.mark.parametrize(
-    ("kind", "off"),
-    [("F16", 1e-2), ("BF16", 2e-2), ("Q8_0", 3e-2), ("Q4_1", 0.5)],
-)
+@pytest.mark.parametrize(("kind", "off"), [("F16", 1e-2), ("BF16", 2e-2), ("Q8_0", 3e-2), ("Q4_1", 0.5)])
 def test_quantised_matrices_are_near_those_they_stand_for(tmp_path, kind, off):
     model = model_of("llama")
     found = specdec.load_pair(written(tmp_path / "model.gguf", model, kind)).target.module

@@ -100,10 +100,7 @@ def test_a_file_of_each_type_cuts_normalises_begins_and_merges_as_its_vocabulary
     assert have == [0] * (name in BEGIN) + [TOKENS.index("af"), *whole]
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("qwen2", Qwen2Tokenizer), ("gpt-2", GPT2Tokenizer)],
-)
+@pytest.mark.parametrize(("name", "kind"), [("qwen2", Qwen2Tokenizer), ("gpt-2", GPT2Tokenizer)])
 def test_tokens_are_those_of_the_class_that_transformers_has_for_a_vocabulary(tmp_path, name, kind):
     vocabulary = {token: i for i, token in enumerate(TOKENS)}
     theirs = kind(vocab=vocabulary, merges=PAIRS)._tokenizer

@@ -207,12 +207,7 @@ def test_a_model_whose_logits_forget_the_context_proves_nothing():
 
 @pytest.mark.parametrize(
     ("family", "dtype"),
-    [
-        ("llama", torch.float16),
-        ("llama", torch.bfloat16),
-        ("gemma3", torch.float16),
-        ("mpt", torch.bfloat16),
-    ],
+    [("llama", torch.float16), ("llama", torch.bfloat16), ("gemma3", torch.float16), ("mpt", torch.bfloat16)],
 )
 def test_half_precision_errs_little_more_than_its_own_cached_decoding(models, family, dtype):
     model = model_of(models, family, dtype)

@@ -24,7 +24,6 @@ from specdec.decoding.engine import Engine
 from specdec.decoding.shared_mass import measure_shared_mass
 from specdec.decoding.trees import Trees
 from specdec.exactness.audit import command as audit_command
-from specdec.exactness.audit.transformers import assisted
 from specdec.exactness.losslessness import joint_distribution
 from specdec.methods import METHODS
 from specdec.models import HFModel, MarkovModel, batching
@@ -399,18 +398,6 @@ def test_what_the_draft_reaches_is_the_targets_probability_on_shared_tokens(pays
     pair.chat_prompt = lambda text: [len(text) % 10]
     assert measure_shared_mass(pair) == pytest.approx(0.7 if pays else 0.1)
     assert ("70%" if pays else "too little for this draft to pay") in pair.draft.note
-
-
-def test_transformers_assisted_generation_takes_the_same_pair(pairs):
-    """The competitor in bench and audit. Its greedy text is the target's, and our draft is not changed."""
-    pair = without_end(pairs["byte-level", "byte fallback"])
-    prompt = pair.encode("Once upon a time")
-    engine = assisted(pair, k=3)
-    text = engine(prompt, 0, 12, 0.0, 0, 1.0)
-    assert text == specdec.generate(pair, prompt, method="ar", temperature=0, max_new_tokens=12).token_ids
-    before = specdec.generate(pair, prompt, method="gsd", seed=0, max_new_tokens=20).token_ids
-    assert len(engine(prompt, 0, 12, 1.0, 0, 1.0)) == 12
-    assert specdec.generate(pair, prompt, method="gsd", seed=0, max_new_tokens=20).token_ids == before
 
 
 def test_every_command_takes_a_draft_of_another_tokenizer(kinds, tmp_path, monkeypatch, capsys):

@@ -128,8 +128,7 @@ def test_weights_that_do_not_fit_or_are_no_numbers_are_refused_by_name(tmp_path)
     config = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps(config | {"intermediate_size": 128}))
     with pytest.raises(
-        ValueError,
-        match=r"model' has model\.layers\.0\.mlp\.down_proj\.weight of shape .*; its config",
+        ValueError, match=r"model' has model\.layers\.0\.mlp\.down_proj\.weight of shape .*; its config"
     ):
         specdec.load_pair(path, dtype="int4")
     broken = model_of("llama", vocab_size=2048)

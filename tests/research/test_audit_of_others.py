@@ -3,7 +3,6 @@
 import gc
 import json
 import sys
-from importlib import import_module
 
 import pytest
 import transformers
@@ -11,7 +10,6 @@ import transformers
 from research.audit import repeats, tiny
 from research.audit.__main__ import main
 from research.audit.engines import engines
-from research.audit.llama_cpp import program
 from specdec.exactness.audit import audit
 from specdec.exactness.audit.engines import Engine, installed
 from specdec.methods import METHODS
@@ -138,28 +136,3 @@ def test_a_server_that_is_not_there_is_named(monkeypatch, tmp_path):
     with pytest.raises(ModuleNotFoundError, match="set LLAMA_SERVER to its path"):
         start("llama.cpp", tiny.models("llama.cpp")[0])
     assert engines()["llama.cpp"].versions() == {"llama.cpp": "not installed"}
-
-
-INSTALLED = {
-    "llama.cpp-draft": lambda: program("llama.cpp"),
-    "node-llama-cpp-draft": lambda: program("node"),
-    "mlx-lm-draft": lambda: import_module("mlx_lm"),
-    "sequential-standard": lambda: import_module("seqspecdecod"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", INSTALLED)
-def test_engines_that_are_installed_keep_the_distribution(name):
-    """An audit with 300 texts. A false alarm has probability 1e-6. The control asks for another
-    temperature."""
-    try:
-        INSTALLED[name]()
-    except ModuleNotFoundError as error:
-        pytest.skip(str(error))
-    pair = tiny.models(name)[0]
-    engine = start(name, pair)
-    asked = {"decodes": 300, "top_k": 0, "max_new_tokens": 3}
-    audit(engine, pair, tiny.PROMPT, **asked).check()
-    hotter = lambda ids, seed, most, *_: engine(ids, seed, most, 0.3, 0, 1.0)  # noqa: E731
-    assert audit(hotter, pair, tiny.PROMPT, **asked).verdict == "wrong"

@@ -8,12 +8,12 @@ import torch
 
 from research.estimates import combined, mean, quotient
 from research.experiments import sweep
-from research.experiments.paper import EXPERIMENT, contexts, counts, header, sweep_of
+from research.experiments.paper import EXPERIMENT, counts, header, sweep_of
 from research.experiments.plan import Plan
 from research.experiments.settings import Point, Settings, read_prompts, seed_of
 from research.experiments.summary import summarize
 from research.experiments.sweep import Store
-from specdec import ModelPair, generate, optimal_topology, stats, theory
+from specdec import ModelPair, generate, optimal_topology, stats
 from specdec.commands import ended
 from specdec.models import MarkovModel
 from specdec.shipped import PROMPTS
@@ -212,14 +212,6 @@ def test_every_finding_is_stated_with_its_numbers(summary):
     assert missing == ["batch_3", "specinfer_level"]  # here batch ends at 2, and specinfer has two points
 
 
-@pytest.mark.parametrize("text", ["[]", '{"points": []}'])
-def test_another_file_is_no_summary(tmp_path, text):
-    path = tmp_path / "other.json"
-    path.write_text(text)
-    with pytest.raises(ValueError, match="not a summary of an experiment"):
-        EXPERIMENT.command(["--results", str(path), "--summary"])
-
-
 def test_an_unfinished_experiment_has_a_summary_of_what_is_there(finished):
     header, runs = finished.read()
     part = summarize(header, runs[: 2 * len(runs) // 3])
@@ -243,22 +235,6 @@ def test_equal_models_accept_everything(tmp_path):
 
 
 # ---------------------------------------------------------------- settings and command line
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"prompts": ()}, "no prompts"),
-        ({"tokens": 0}, "tokens = 0"),
-        ({"methods": ("ar",)}, "methods"),
-        ({"batch": (2, 1)}, "batch = .* must rise"),
-        ({"sequence": ()}, "sequence is empty"),
-        ({"sequence": (12,)}, "never fits"),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        replace(SMALL, **change)
 
 
 def test_the_prompts_are_a_hundred_different_openings():
@@ -300,15 +276,6 @@ def test_a_stopped_experiment_says_how_to_go_on(finished, monkeypatch):
     kept = len(finished.read()[1])
     with pytest.raises(KeyboardInterrupt, match=f"the {kept:,} finished runs in .* are kept; give the same"):
         EXPERIMENT.command(["--smoke", "--results", str(finished.path)])
-
-
-def test_simulated_rates_that_sum_to_more_than_one_still_have_an_entropy(monkeypatch):
-    settings = replace(SMALL, prompts=([0],), methods=("gsd",))
-    rates = torch.tensor([[0.7, 0.301]], dtype=torch.float64)
-    monkeypatch.setattr(theory, "gsd_acceptance_by_index", lambda p, q, k: rates.expand(len(p), 2))
-    record = contexts(PAIR, settings, {"prompt": 0, "repeat": 0})
-    bits = float(theory.entropy(rates[0] / 1.001))
-    assert record["gsd"]["entropy"] == pytest.approx(record["positions"] * bits, abs=1e-4)
 
 
 def test_the_paper_s_experiments_take_any_method(tmp_path):
