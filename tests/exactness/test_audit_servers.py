@@ -7,15 +7,11 @@ import pytest
 import specdec
 from specdec.exactness.audit import audit
 from specdec.exactness.audit.openai import completions
+from tests.exactness.test_audit import of_bytes
 from tests.helpers import posts
 from tests.helpers.distributions import markov_pair
 
 PAIR = markov_pair(6, seed=2)
-
-
-@pytest.fixture(scope="module")
-def embedded():
-    return specdec.load_pair("stories")
 
 
 @pytest.fixture(scope="module")
@@ -51,18 +47,18 @@ def answering(pair, form, change=lambda asked: asked):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["token_ids", ""])
-def test_a_server_of_the_completions_protocol(embedded, served, form):
-    """The embedded target behind HTTP. A false alarm has probability 1e-6. A server that samples otherwise
+def test_a_server_of_the_completions_protocol(served, form):
+    """A model of bytes behind HTTP. A false alarm has probability 1e-6. A server that samples otherwise
     is detected."""
-    url, state = served
-    asked = {"decodes": 100, "max_new_tokens": 2, "temperature": 0.3}
-    engine = completions(url, None if form else "The cat", model="embedded")
-    state["answer"] = answering(embedded, form)
-    report = audit(engine, embedded, "The cat", **asked)
+    (url, state), pair = served, of_bytes()
+    asked = {"decodes": 150, "max_new_tokens": 2, "top_k": 5, "temperature": 0.3}
+    engine = completions(url, None if form else "The cat", model="bytes")
+    state["answer"] = answering(pair, form)
+    report = audit(engine, pair, "The cat", **asked)
     report.check()
     assert len(report.trials[0].evidence) == (6 if form else 3)
-    state["answer"] = answering(embedded, form, lambda asked: asked | {"temperature": 3, "top_k": 0})
-    assert audit(engine, embedded, "The cat", **asked).verdict == "wrong"
+    state["answer"] = answering(pair, form, lambda asked: asked | {"temperature": 3, "top_k": 0})
+    assert audit(engine, pair, "The cat", **asked).verdict == "wrong"
 
 
 ASKED = ([0], 1, 3, 1.0, 0, 1.0)
