@@ -159,19 +159,13 @@ def test_packed_weights_are_mapped_and_those_of_former_versions_are_removed(fold
     assert before != after
 
 
-def test_a_model_in_memory_is_always_checked(folder, checks):
-    module = load(folder).module
-    checks.clear()
-    specdec.models.HFModel(module)
-    specdec.models.HFModel(module)
-    assert len(checks) == 2
-
-
-def test_changed_weights_in_memory_are_checked_as_before(folder, checks):
+def test_a_model_in_memory_is_always_checked_and_so_are_changed_weights(folder, checks):
     model = load(folder)
+    specdec.models.HFModel(model.module)
+    specdec.models.HFModel(model.module)
     model.module.half()
     model.refresh()
-    assert len(checks) == 1
+    assert len(checks) == 3
     assert model.dtype == torch.float16
 
 

@@ -91,17 +91,12 @@ def test_a_killed_experiment_goes_on_with_nothing_lost_and_nothing_doubled(finis
     assert cut.path.read_bytes().count(b"\n") == whole.count(b"\n")
 
 
-def test_two_experiments_do_not_write_to_one_file(tmp_path):
+def test_a_file_that_another_experiment_writes_or_that_can_t_be_written_is_told(tmp_path):
     store = Store(tmp_path / "results.jsonl")
     with store.continued(header(PAIR, SMALL)), pytest.raises(ValueError, match="another experiment is"):
         sweep_of(PAIR, SMALL).complete(store, quiet=True)
-
-
-def test_a_results_file_that_can_t_be_written_is_told(tmp_path):
-    (tmp_path / "file").touch()
-    for path in (tmp_path, tmp_path / "file" / "results.jsonl"):
-        with pytest.raises(ValueError, match="could not be written"):
-            Store(path).append({})
+    with pytest.raises(ValueError, match="could not be written"):
+        Store(tmp_path).append({})
 
 
 def test_a_file_of_other_settings_is_refused(finished):
@@ -128,12 +123,9 @@ def test_a_file_of_other_weights_is_refused(tmp_path):
 
 def test_a_file_that_is_no_results_file_is_refused(tmp_path):
     other = tmp_path / "notes.txt"
-    other.write_text("hello\n")
-    with pytest.raises(ValueError, match="line 1: not a JSON object"):
-        Store(other).read()
-    for text in ('{"a":1}', '{"settings":{}}', '{"settings":{},"pair":[]}', "[]"):
+    for text, message in (("hello", "line 1: not a JSON object"), ('{"settings":{}}', "not the header")):
         other.write_text(text + "\n")
-        with pytest.raises(ValueError, match="not the header"):
+        with pytest.raises(ValueError, match=message):
             Store(other).read()
 
 
