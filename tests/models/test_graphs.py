@@ -139,7 +139,7 @@ def test_trees_of_several_texts_have_the_logits_of_launched_kernels(most_rows, m
 
 
 def test_a_text_is_the_same_beside_others():
-    pair = specdec.ModelPair(model_of(), model_of())
+    pair = specdec.ModelPair(model_of(), model_of(num_hidden_layers=1))
     settings = {"method": "ersd", "topology": sequence(2), "max_new_tokens": 4}
     runs = specdec.generate_many(pair, [[3, 4]] * 3, seeds=range(3), **settings)
     assert {count for count, _ in pair.target.decoder.graphs._graphs} >= {4}
@@ -169,7 +169,7 @@ def test_a_shape_without_memory_has_no_graph_and_the_others_have(monkeypatch, ca
 
 def test_a_token_whose_state_is_nan_spoils_no_text_that_does_not_use_it():
     """Rows beyond the nodes still hold an earlier forward's tokens."""
-    model = model_of()
+    model = model_of(num_hidden_layers=1)
     bad = 49
     session = model.session()
     session.prefill([3, 4])

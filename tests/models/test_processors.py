@@ -42,7 +42,6 @@ WITH_AVX512 = {
     "NUMBA_CPU_FEATURES": "+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd",
 }
 PROCESSORS = {
-    "without Numba": {SWITCH: "0"},
     "without AVX2": WITHOUT_AVX2,
     "with AVX2": WITH_AVX2,
     "with AVX-512": WITH_AVX512,
@@ -99,6 +98,13 @@ def here():
     return json.loads(computed())
 
 
+def test_texts_without_the_compiled_forward_are_those_with_it(here, monkeypatch):
+    monkeypatch.setenv(SWITCH, "0")
+    arithmetic, found, _ = texts()
+    assert arithmetic.startswith("target: lean forward")
+    assert found == [here[1][0]] * 6
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_texts_and_bits_are_those_of_this_processor(here, name, tmp_path):
@@ -112,11 +118,11 @@ def test_texts_and_bits_are_those_of_this_processor(here, name, tmp_path):
     printed_there = printed(program, environment)
     if name == "with AVX2":
         assert printed(program, environment) == printed_there
-    arithmetic, texts, gsd, bits, noise = json.loads(printed_there)
+    arithmetic, found, gsd, digests, noise = json.loads(printed_there)
     is_compiled = name in ("with AVX2", "with AVX-512")
     assert arithmetic.startswith(f"target: {'compiled' if is_compiled else 'lean'} forward")
-    assert texts == [here[1][0]] * 6
+    assert found == [here[1][0]] * 6
     assert len(gsd) == 24
-    assert bits == (here[3] if is_compiled else None)
+    assert digests == (here[3] if is_compiled else None)
     assert noise == [pytest.approx(row, rel=1e-14, abs=1e-15) for row in here[4]]
     assert len({*here[3].values()}) == len(here[3])
