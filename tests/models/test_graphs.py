@@ -139,7 +139,7 @@ def test_trees_of_several_texts_have_the_logits_of_launched_kernels(most_rows, m
 
 
 def test_a_text_is_the_same_beside_others():
-    pair = specdec.ModelPair(model_of(), model_of(num_hidden_layers=1))
+    pair = specdec.ModelPair(*(model_of(num_hidden_layers=1) for _ in "td"))
     settings = {"method": "ersd", "topology": sequence(2), "max_new_tokens": 4}
     runs = specdec.generate_many(pair, [[3, 4]] * 3, seeds=range(3), **settings)
     assert {count for count, _ in pair.target.decoder.graphs._graphs} >= {4}
