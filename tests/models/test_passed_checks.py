@@ -105,26 +105,26 @@ def test_weights_rounded_by_rows_are_checked(folder, checks, monkeypatch):
 
 
 DAMAGES = {
-    "gone": None,
-    "other JSON": lambda _: b"{}",
-    "no text": lambda _: b"\xe9",
-    "cut off": lambda good: good[:-100],
-    "a bit": lambda good: good[:-1] + bytes([good[-1] ^ 1]),
+    "gone": (passed_checks.LOGITS, None),
+    "cut off": (passed_checks.LOGITS, lambda good: good[:-100]),
+    "empty": (passed_checks.WEIGHTS, lambda _: b""),
+    "a bit": (passed_checks.WEIGHTS, lambda good: good[:-1] + bytes([good[-1] ^ 1])),
+    "other JSON": (LIST, lambda _: b"{}"),
+    "no text": (LIST, lambda _: b"\xe9"),
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=list(DAMAGES))
-def test_a_damaged_folder_is_replaced(folder, checks, damage):
-    for count, name in enumerate((passed_checks.LOGITS, passed_checks.WEIGHTS, LIST), 1):
-        path = folder_of_check(folder) / name
-        good = path.read_bytes()
-        path.unlink()
-        if damage is not None:
-            path.write_bytes(damage(good))
-            path.chmod(0o600)
-        load(folder)
-        assert len(checks) == count
-        assert path.read_bytes() == good
+@pytest.mark.parametrize(("name", "damage"), DAMAGES.values(), ids=list(DAMAGES))
+def test_a_damaged_folder_is_replaced(folder, checks, name, damage):
+    path = folder_of_check(folder) / name
+    good = path.read_bytes()
+    path.unlink()
+    if damage is not None:
+        path.write_bytes(damage(good))
+        path.chmod(0o600)
+    load(folder)
+    assert len(checks) == 1
+    assert path.read_bytes() == good
 
 
 def test_a_forward_that_computes_something_else_is_checked(folder, checks, monkeypatch):
