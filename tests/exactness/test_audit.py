@@ -5,7 +5,6 @@ import zlib
 
 import numpy as np
 import pytest
-import torch
 
 import specdec
 from specdec.decoding.engine import Engine
@@ -23,6 +22,7 @@ from specdec.race import uniform
 from specdec.settings import RunSettings
 from specdec.topology import simple
 from tests.helpers.distributions import distance, markov_pair, pair_of, random_table
+from tests.helpers.tiny_checkpoints import tiny_model
 from tests.helpers.tokenizers import byte_level_tokenizer
 
 PAIR = markov_pair(6, seed=2)
@@ -92,13 +92,7 @@ def categorical(prompt_ids, seed, max_new_tokens, *_):
 
 FAR = [0.02, 0.58, 0.4], [0.68, 0.31, 0.01]
 CLOSE = [0.3, 0.3, 0.4], [0.45, 0.45, 0.1]
-WRONG = {
-    "residual-from-race": FAR,
-    "own-sample": FAR,
-    "kept-target": CLOSE,
-    "uniform-from-race": CLOSE,
-    "after-a-cut": CLOSE,
-}
+WRONG = {"residual-from-race": FAR, "kept-target": CLOSE, "after-a-cut": CLOSE}
 """Distributions of a token, of the target and of the draft, that differ as a fault needs it to show soon."""
 
 
@@ -166,18 +160,15 @@ def test_seeds_that_share_their_noise_are_found():
 
 SHARED = {
     "all of it": (lambda seed: seed, 600),
-    "every bit but the second": (lambda seed: seed & ~2, 600),
     "every bit but the fourth": (lambda seed: seed & ~8, 600),
-    "modulo 300": (lambda seed: seed % 300, 600),
     "modulo 1000": (lambda seed: seed % 1000, 1500),
-    "modulo 7": (lambda seed: seed % 7, 600),
     "nothing": (lambda seed: 0, 600),
 }
 
 
 @pytest.mark.parametrize(
     ("used", "in_texts"),
-    [*((used, False) for used in SHARED), ("all of it", True), ("every bit but the second", True)],
+    [*((used, False) for used in SHARED), ("all of it", True), ("every bit but the fourth", True)],
 )
 def test_seeds_that_give_the_same_text_are_found_at_any_distance(used, in_texts):
     """The part of its seed that an engine uses. The control uses all of it. A false alarm has probability
@@ -318,42 +309,14 @@ def test_mistakes_are_named(changes, names):
 # ---------------------------------------------------------------- engines of others
 
 
-@pytest.fixture(scope="module")
-def embedded():
-    return specdec.load_pair("stories")
-
-
-ENGINES = {
-    "transformers": transformers,
-    "assisted": assisted,
-    "prompt lookup": lambda pair: transformers(pair, prompt_lookup_num_tokens=2),
-    "ours by custom_generate": lambda pair: transformers(pair, custom_generate=raced(pair)),
-}
-
-
-def raced(pair):
-    """An engine by transformers' custom generate, which is our decoder."""
-
-    def decode(model, input_ids, generation_config, **_):
-        seed = int(torch.randint(1 << 40, (1,)))
-        g = specdec.generate(
-            pair,
-            input_ids[0],
-            max_new_tokens=generation_config.max_new_tokens,
-            top_k=generation_config.top_k,
-            seed=seed,
-        )
-        return torch.cat([input_ids, torch.tensor([g.token_ids])], 1)
-
-    return decode
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ENGINES)
-def test_engines_of_transformers_are_asked_with_their_seed(embedded, name):
+@pytest.mark.parametrize("engine", [transformers, assisted])
+def test_engines_of_transformers_are_asked_with_their_seed(engine):
     """100 decodes of three tokens, to test that the engines run, end and reproduce. A false alarm has
     probability 1e-6."""
-    report = audit(ENGINES[name](embedded), embedded, "The cat", decodes=100, max_new_tokens=3, top_k=3)
+    target, draft = (tiny_model("llama", seed=seed, eos_token_id=None) for seed in (1, 2))
+    pair = specdec.ModelPair(target, draft)
+    report = audit(engine(pair), pair, [3, 4, 5], decodes=100, max_new_tokens=3, top_k=3)
     assert report.reproduced == (10, 10)
-    if name != "assisted":  # the verdict on this engine is in the committed report
+    if engine is not assisted:  # the verdict on this engine is in the committed report
         report.check()

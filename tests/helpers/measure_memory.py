@@ -1,4 +1,4 @@
-"""Prints the estimated and the largest measured memory, in bytes, of a model with 35 M parameters."""
+"""Prints the estimated and the largest measured memory, in bytes, of a model with 27 M parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import specdec
 from specdec.models import load_hf_model
 from specdec.models.memory import need_of, shape_of
 
-SIZES = {"hidden_size": 512, "intermediate_size": 1408, "num_hidden_layers": 4, "num_attention_heads": 8}
+SIZES = {"hidden_size": 512, "intermediate_size": 1408, "num_hidden_layers": 2, "num_attention_heads": 8}
 
 
 def taken() -> int:
@@ -34,7 +34,7 @@ def main() -> None:
         vocab_size=40_000, **SIZES, max_position_embeddings=2048, eos_token_id=None, tie_word_embeddings=True
     )
     embedded = specdec.load_pair("stories")  # the first use of libraries takes memory too
-    specdec.generate(embedded, "Once upon a time", max_new_tokens=8, seed=0)
+    specdec.generate(embedded, "Once upon a time", max_new_tokens=4, seed=0)
     with tempfile.TemporaryDirectory() as folder:
         transformers.LlamaForCausalLM(config).save_pretrained(folder)
         before, most = taken(), [0]
@@ -42,7 +42,7 @@ def main() -> None:
         model = load_hf_model(folder, device="cpu")
         pair = specdec.ModelPair(model, model)
         tree = specdec.topology.batch(64)
-        specdec.generate(pair, list(range(1500)), topology=tree, max_new_tokens=8, seed=0)
+        specdec.generate(pair, list(range(1500)), topology=tree, max_new_tokens=4, seed=0)
         print(need_of(shape_of(config), "float32", on_cpu=True).total, most[0] - before)
 
 

@@ -8,7 +8,6 @@ from research.batched import compared, plans
 from specdec.context import ContextTree
 from specdec.decoding import auto, run
 from specdec.decoding.batch import PIECE, Batch
-from specdec.methods import METHODS
 from specdec.models import HFModel, MarkovModel, attention, batching
 from specdec.models.kernels import compiled
 from specdec.models.lean import LeanDecoder
@@ -42,9 +41,9 @@ def joined(pair, *runs, **settings):
 
 
 def test_texts_are_those_of_the_runs_alone(pair):
-    found = compared(pair, plans(pair, PROMPTS, runs=24, tokens=40, seed=1))
+    found = compared(pair, plans(pair, PROMPTS, runs=16, tokens=30, seed=1))
     assert found.different_tokens == 0
-    assert found.tokens > 600
+    assert found.tokens > 300
     assert found.together > 8
 
 
@@ -87,15 +86,15 @@ def test_models_without_a_lean_forward_answer_one_by_one(family):
     together_as_alone(pair, [[3], [4, 5], [6] * 90], [1, 2, 3], max_new_tokens=12, **settings)
 
 
-@pytest.mark.parametrize("method", ["gsd", "ersd"])
-def test_trees_grown_from_what_the_draft_shows_batch_too(pair, method):
-    tree = ContextTree(capricious(method), 5)
-    settings = {"method": method, "topology": [tree, sequence(2)], "max_new_tokens": 20}
+def test_trees_grown_from_what_the_draft_shows_batch_too(pair):
+    tree = ContextTree(capricious("ersd"), 5)
+    settings = {"topology": [tree, sequence(2)], "max_new_tokens": 20}
     together_as_alone(pair, [[3], [4]], [1, 2], **settings)
 
 
 @pytest.mark.parametrize("forward", ["lean", "compiled"])
 def test_one_forward_of_the_target_scores_the_trees_of_all(pair, forward, monkeypatch):
+    """Also of trees of other depths, which need more forwards of the draft."""
     if forward == "compiled":
         pair = specdec.ModelPair(tiny_model("llama"), tiny_model("llama", num_hidden_layers=1))
         pair.eos_ids = frozenset()
@@ -105,28 +104,14 @@ def test_one_forward_of_the_target_scores_the_trees_of_all(pair, forward, monkey
         calls.setdefault(parts[0].session.model, []).append([part.rows for part in parts])
         return score(parts)
 
-    batch, _ = joined(pair, [3], [4], [5], topology=sequence(3), max_new_tokens=50)
-    batch.step()
-    monkeypatch.setattr(batching, "_scored", counted)
-    batch.step()
-    assert calls[pair.target._prepared] == [[4, 4, 4]]
-    assert [len(rows) for rows in calls[pair.draft._prepared]] == [3, 3, 3]
-
-
-def test_runs_of_all_depths_wait_for_one_forward_of_the_target(pair, monkeypatch):
     batch = Batch(pair)
     for method, tree in (("ar", None), ("ersd", sequence(1)), ("gsd", specinfer(8))):
         batch.add(specdec.stream(pair, [3], method=method, topology=tree, seed=0))
-    calls, answered = [], batching.answers
-
-    def counted(forwards):
-        calls.append(len(forwards))
-        return answered(forwards)
-
-    monkeypatch.setattr(batching, "answers", counted)
     batch.step()
-    assert calls[0] == 2  # the draft forwards of two runs
-    assert calls[-1] == 3
+    monkeypatch.setattr(batching, "_scored", counted)
+    batch.step()
+    assert calls[pair.target._prepared] == [[1, 2, 9]]
+    assert len(calls[pair.draft._prepared][0]) == 2
 
 
 def test_a_long_prompt_does_not_hold_the_others(pair):
@@ -162,7 +147,7 @@ def test_a_run_can_leave_and_its_record_stays(pair):
         batch.remove(one)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
 def test_broken_logits_end_the_run_that_they_belong_to(pair, method, monkeypatch):
     batch, (broken, other) = joined(pair, [3], [4], method=method, topology=sequence(2))
     session, answered = batch.members[broken].engine.target, batching.answers

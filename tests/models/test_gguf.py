@@ -114,10 +114,7 @@ def test_a_file_gives_the_logits_of_the_model_it_was_written_from(tmp_path, arch
     assert 0 in pair.eos_ids
 
 
-@pytest.mark.parametrize(
-    ("kind", "off"),
-    [("F16", 1e-2), ("BF16", 2e-2), ("Q8_0", 3e-2), ("Q4_0", 0.5), ("Q4_1", 0.5)],
-)
+@pytest.mark.parametrize(("kind", "off"), [("F16", 1e-2), ("BF16", 2e-2), ("Q8_0", 3e-2), ("Q4_1", 0.5)])
 def test_quantised_matrices_are_near_those_they_stand_for(tmp_path, kind, off):
     model = model_of("llama")
     found = specdec.load_pair(written(tmp_path / "model.gguf", model, kind)).target.module
@@ -195,9 +192,7 @@ def test_every_mutation_of_a_file_loads_or_gets_one_sentence(tmp_path):
         ({"llama.block_count": 10**9}, "claims 1,000,000,000 layers"),
         ({"llama.block_count": 1}, "describe a llama model without it"),
         ({"llama.attention.head_count": 0}, "0 attention heads"),
-        ({"llama.block_count": -1}, "-1 layers"),
         ({"llama.attention.layer_norm_rms_epsilon": -1.0}, "epsilon = -1.0, where a number above 0"),
-        ({"llama.rope.scaling.factor": -2.0}, "factor = -2.0, where a number above 0"),
         ({"llama.rope.scaling.factor": float("inf")}, "factor = inf"),
         ({"llama.embedding_length": 1 << 31}, "configuration describes a model with"),
         ({"llama.attention.head_count_kv": 0}, "can't be read"),
@@ -205,10 +200,8 @@ def test_every_mutation_of_a_file_loads_or_gets_one_sentence(tmp_path):
         ({"llama.expert_count": 8}, "mixture of experts"),
         ({"llama.rope.scaling.type": "dream"}, "= 'dream'; none, linear and yarn"),
         ({"llama.attention.head_count": 3}, "not a multiple"),
-        ({"llama.embedding_length": (1 << 31) - 1}, "not a multiple"),
         ({"llama.context_length": 0}, "a context of 0 tokens"),
         ({"llama.rope.freq_base": 0.0}, "freq_base = 0.0, where a number from 1 belongs"),
-        ({"llama.rope.freq_base": float("nan")}, "freq_base = nan"),
     ],
 )
 def test_keys_that_describe_another_model_are_named(tmp_path, monkeypatch, change, message):
@@ -222,30 +215,27 @@ def test_keys_that_describe_another_model_are_named(tmp_path, monkeypatch, chang
     assert "\n" not in str(raised.value)
 
 
-def check_refused(path, key, value):
-    """A file is refused with one message that names the key and its value, before anything is converted."""
-    with pytest.raises(ValueError, match=re.escape(f"has {key} = ")) as raised:
-        find_source(path).config()
-    assert str(value) in str(raised.value)
-    assert "\n" not in str(raised.value)
+def configuration(path, model, key, value):
+    """The configuration of a file with one more key of the model's architecture."""
+    keys = {f"{model.config.model_type}.{key}": value}
+    return find_source(written(path / "m.gguf", model, keys=keys)).config()
 
 
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 8}
 YARN_ENTRIES = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8}
 
 
-@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
 @pytest.mark.parametrize(
-    ("keys", "entries"),
+    ("architecture", "keys", "entries"),
     [
-        ({"rope.scaling.type": "linear", "rope.scaling.factor": 4.0}, {"rope_type": "linear", "factor": 4.0}),
-        ({"rope.scaling.factor": 4.0}, {"rope_type": "linear", "factor": 4.0}),
-        ({"rope.scale_linear": 4.0}, {"rope_type": "linear", "factor": 4.0}),
-        (YARN, YARN_ENTRIES),
-        (YARN | {"rope.scaling.yarn_beta_fast": 3.0}, YARN_ENTRIES | {"beta_fast": 3.0}),
-        (YARN | {"rope.scaling.yarn_beta_slow": 0.5}, YARN_ENTRIES | {"beta_slow": 0.5}),
-        (YARN | {"rope.scaling.yarn_attn_factor": 1.7}, YARN_ENTRIES | {"attention_factor": 1.7}),
+        ("llama", {"rope.scaling.factor": 4.0}, {"rope_type": "linear", "factor": 4.0}),
+        ("qwen2", {"rope.scale_linear": 4.0}, {"rope_type": "linear", "factor": 4.0}),
+        ("llama", YARN, YARN_ENTRIES),
+        ("qwen3", YARN | {"rope.scaling.yarn_beta_fast": 3.0}, YARN_ENTRIES | {"beta_fast": 3.0}),
+        ("qwen2", YARN | {"rope.scaling.yarn_beta_slow": 0.5}, YARN_ENTRIES | {"beta_slow": 0.5}),
+        ("llama", YARN | {"rope.scaling.yarn_attn_factor": 1.7}, YARN_ENTRIES | {"attention_factor": 1.7}),
         (
+            "qwen3",
             YARN | {"rope.scaling.yarn_log_multiplier": 0.5},
             YARN_ENTRIES | {"mscale": 1.0, "mscale_all_dim": 0.5},
         ),
@@ -267,73 +257,60 @@ def test_scaled_positions_give_the_logits_of_the_same_configuration(tmp_path, ar
     assert (logits(plain) - want).abs().max() > 1e-2 * want.abs().max()
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("rope.scaling.type", "longrope"),
-        ("rope.scaling.alpha", 50.0),
-        ("rope.scaling.attn_factor", 1.2),
-        ("rope.scaling.yarn_ext_factor", 0.5),
-        ("rope.scaling.yarn_beta_fast", 16.0),  # the file lacks rope.scaling.type = yarn
-        ("rope.dimension_count", 8),
-        ("rope.dimension_sections", [2, 3, 3, 0]),
-        ("rope.freq_base_swa", 123.0),
-        ("rope.something_new", 1),
-        ("attention.scale", 0.5),
-        ("attention.clamp_kqv", 8.0),
-        ("attention.causal", False),
-        ("attention.sliding_window_pattern", [True, False]),
-        ("attention.max_alibi_bias", 8.0),
-        ("attention.value_length", 8),
-        ("attention.layer_norm_epsilon", 0.5),
-        ("attention.temperature_scale", 0.1),
-        ("attention.something_new", True),
-        ("attn_logit_softcapping", 50.0),
-        ("final_logit_softcapping", 30.0),
-        ("logit_scale", 0.5),
-    ],
-)
-@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3", "phi3"])
-def test_a_key_that_is_not_computed_is_refused_by_name_and_value(tmp_path, architecture, key, value):
-    path = written(tmp_path / "m.gguf", model_of(architecture), keys={f"{architecture}.{key}": value})
-    check_refused(path, f"{architecture}.{key}", value)
+NOT_COMPUTED = {
+    "rope.scaling.type": "longrope",
+    "rope.scaling.alpha": 50.0,
+    "rope.scaling.attn_factor": 1.2,
+    "rope.scaling.yarn_ext_factor": 0.5,
+    "rope.scaling.yarn_beta_fast": 16.0,  # the file lacks rope.scaling.type = yarn
+    "rope.dimension_count": 8,
+    "rope.freq_base_swa": 123.0,
+    "rope.something_new": 1,
+    "attention.scale": 0.5,
+    "attention.clamp_kqv": 8.0,
+    "attention.causal": False,
+    "attention.sliding_window_pattern": [True, False],
+    "attention.max_alibi_bias": 8.0,
+    "attention.value_length": 8,
+    "attention.something_new": True,
+    "attn_logit_softcapping": 50.0,
+    "logit_scale": 0.5,
+}
+CHANGES_NOTHING = {
+    "rope.scaling.type": "none",
+    "rope.scaling.factor": 1.0,
+    "rope.scaling.finetuned": True,
+    "rope.scaling.original_context_length": 64,
+    "rope.dimension_count": 16,
+    "attention.scale": 0.25,
+    "attention.clamp_kqv": 0.0,
+    "attention.causal": True,
+    "attention.sliding_window": 128,
+    "attention.value_length": 16,
+}
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("rope.scaling.type", "none"),
-        ("rope.scaling.factor", 1.0),
-        ("rope.scaling.finetuned", True),
-        ("rope.scaling.original_context_length", 64),
-        ("rope.dimension_count", 16),
-        ("attention.scale", 0.25),
-        ("attention.clamp_kqv", 0.0),
-        ("attention.causal", True),
-        ("attention.sliding_window", 128),
-        ("attention.value_length", 16),
-    ],
-)
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3", "phi3"])
-def test_a_key_that_changes_nothing_is_accepted(tmp_path, architecture, key, value):
-    path = written(tmp_path / "m.gguf", model_of(architecture), keys={f"{architecture}.{key}": value})
-    assert find_source(path).config().num_hidden_layers == SIZES["num_hidden_layers"]
+def test_keys_are_refused_by_name_and_value_unless_they_change_nothing(tmp_path, architecture):
+    model = model_of(architecture)
+    within = {} if architecture == "phi3" else {"attention.sliding_window": 64}  # see the test below
+    for key, value in (NOT_COMPUTED | within).items():
+        with pytest.raises(ValueError, match=re.escape(f"has {architecture}.{key} = ")) as raised:
+            configuration(tmp_path, model, key, value)
+        assert str(value) in str(raised.value)
+        assert "\n" not in str(raised.value)
+    for key, value in CHANGES_NOTHING.items():
+        found = configuration(tmp_path, model, key, value)
+        assert found.num_hidden_layers == SIZES["num_hidden_layers"]
 
 
 def test_keys_of_other_architectures_are_compared_with_the_configuration(tmp_path):
-    path = written(tmp_path / "m.gguf", model_of("gemma2"), keys={"gemma2.attention.sliding_window": 32})
-    assert find_source(path).config().sliding_window == 32  # transformers reads this key
-    path = written(tmp_path / "m.gguf", model_of("gemma2"), keys={"gemma2.final_logit_softcapping": 30.0})
-    assert find_source(path).config().final_logit_softcapping == 30.0  # and the value is the default anyway
-    path = written(tmp_path / "m.gguf", model_of("gemma2"), keys={"gemma2.final_logit_softcapping": 9.0})
+    model, key = model_of("gemma2"), "final_logit_softcapping"
+    window = configuration(tmp_path, model, "attention.sliding_window", 32)
+    assert window.sliding_window == 32  # transformers reads this key
+    assert configuration(tmp_path, model, key, 30.0).final_logit_softcapping == 30.0  # the default anyway
     with pytest.raises(ValueError, match=r"final_logit_softcapping = 9.0"):
-        find_source(path).config()
-
-
-@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
-def test_a_window_within_the_context_is_refused(tmp_path, architecture):
-    key = f"{architecture}.attention.sliding_window"
-    check_refused(written(tmp_path / "m.gguf", model_of(architecture), keys={key: 64}), key, 64)
+        configuration(tmp_path, model, key, 9.0)
 
 
 def test_phi_3_attends_to_the_window_of_the_file(tmp_path):

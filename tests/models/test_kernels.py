@@ -31,7 +31,6 @@ from specdec.models.kernels.product import product
 from specdec.models.selfcheck import relative_error
 from specdec.models.sessions.own_forward import CompiledSession, LeanSession
 from specdec.private_cache import VARIABLE
-from tests.helpers.processes import printed
 from tests.helpers.texts import together_as_alone
 from tests.helpers.tiny_checkpoints import tiny_model
 from tests.models.test_lean import MODELS, deviation
@@ -361,12 +360,6 @@ class Planted:
         return os.makedirs, (str(self.place),)
 
 
-def test_compiled_code_is_read_from_its_folder(cache):
-    before = contents(cache)
-    load()
-    assert contents(cache) == before
-
-
 @pytest.mark.parametrize("planted_by", ["another user", "this user"])
 def test_what_others_planted_is_not_executed(cache, planted_by, tmp_path, caplog):
     """This user's own files are executed: the control, which shows that the planted pickle works."""
@@ -394,8 +387,7 @@ def make_folder(path):
 
 
 @pytest.mark.parametrize(
-    ("suffix", "damage"),
-    [(".nbi", cut_off), (".nbi", overwrite), (".nbi", make_folder), (".nbc", cut_off), (".nbc", overwrite)],
+    ("suffix", "damage"), [(".nbi", cut_off), (".nbi", make_folder), (".nbc", overwrite)]
 )
 def test_a_damaged_cache_is_removed_and_compiled_again(cache, suffix, damage, caplog):
     good = contents(cache)
@@ -411,13 +403,7 @@ def test_a_damaged_cache_is_removed_and_compiled_again(cache, suffix, damage, ca
     caplog.clear()
     load()
     assert not caplog.text
-
-
-def test_it_is_compiled_where_nothing_can_be_cached(tmp_path, monkeypatch, caplog):
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "file"))
-    (tmp_path / "file").write_text("")
-    assert load().address
-    assert "Nothing is cached" in caplog.text
+    assert contents(cache) == repaired  # it was read
 
 
 def test_it_is_compiled_where_the_disk_is_full(tmp_path, monkeypatch, caplog):
@@ -431,27 +417,6 @@ def test_it_is_compiled_where_the_disk_is_full(tmp_path, monkeypatch, caplog):
     assert load().address
     assert "is not kept: [Errno 28] No space left on device" in caplog.text
     assert "damaged" not in caplog.text
-
-
-_LOGITS = """
-import specdec, torch
-pair = specdec.load_pair("stories", dtype="bfloat16")
-assert "compiled forward" in pair.target.arithmetic
-found = []
-for model in (pair.target, pair.draft):
-    for length in (3, 63, 64, 70, 100, 197, 300):
-        session = model.session()
-        session.prefill(list(range(3, 3 + length)))
-        found += session.forward(torch.arange(6, 9), [-1, 0, 1]).double().sum(1).tolist()
-print(found)
-"""
-
-
-def test_a_process_that_compiles_computes_the_bits_of_those_that_read_its_cache(tmp_path):
-    """Code that LLVM may reorder must exist only once: not both as a function and inlined in another."""
-    compiling, reading = (printed(_LOGITS, {VARIABLE: str(tmp_path)}) for _ in range(2))
-    assert compiling == reading
-    assert compiling.startswith("[")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -469,10 +434,10 @@ def test_many_runs_in_one_call_write_what_each_does_alone(dtype):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["gsd", "ersd"])
-def test_a_draft_of_int8_leaves_the_distribution_as_it_is(method):
-    """A false alarm has probability 1e-6."""
+def test_a_draft_of_int8_leaves_the_distribution_as_it_is():
+    """A false alarm has probability 1e-6. ERSD's text with such a draft is that of plain decoding
+    (`test_rounded.py`)."""
     pair = specdec.load_pair("stories", device="cpu", draft_dtype="int8")
     tree = specdec.topology.sequence(2)
-    sample = ours(pair, method=method, topology=tree)
+    sample = ours(pair, method="gsd", topology=tree)
     audit(sample, pair, "Once upon a time", decodes=400, max_new_tokens=4, top_k=4).check()

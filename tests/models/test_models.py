@@ -132,7 +132,7 @@ def test_tree_logits_equal_plain_forwards_over_each_line(models, family, prefix)
         assert relative_error(have, want) < limit, (family, dtype)
 
 
-@pytest.mark.parametrize("family", ["llama", "mistral", "gemma3", "gpt2"])
+@pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2"])
 def test_400_rounds_of_trees_and_keeps_leave_the_cache_of_a_fresh_forward(models, family):
     """Long enough for the cache to grow."""
     replay = Replay(model_of(models, family, torch.float64), seed=1, prefix=3)
@@ -321,5 +321,5 @@ def test_ersd_on_the_embedded_pair_is_drafter_invariant(dtype):
     tree."""
     pair = specdec.load_pair("stories", device="cpu", dtype=dtype)
     trees = (sequence(4), batch(4), specinfer(8), "auto")
-    for temperature in (0.0, 0.8, 1.0):
-        ersd_as_plain(pair, "Once upon a time", trees, range(2), max_new_tokens=80, temperature=temperature)
+    for seed, temperature in enumerate((0.0, 0.8, 1.0)):
+        ersd_as_plain(pair, "Once upon a time", trees, [seed], max_new_tokens=80, temperature=temperature)

@@ -16,26 +16,27 @@ from specdec.topology import Topology, sequence
 from tests.helpers.distributions import markov_pair, random_table
 
 HEADER = {"settings": {}, "pair": {}, "machine": {}}
-PROMPTS = [[token, (3 * token + 1) % 8] for token in range(8)]
+COUNT, LENGTH = 4, 20
+PROMPTS = [[token, (3 * token + 1) % 8] for token in range(COUNT)]
 
 
 def measure(experiment, pair, prompts, repeats, length, trees, store):
     """Do the runs of an experiment on this pair that the store lacks."""
     options = [f"--repeats={repeats}", f"--max-new-tokens={length}"]
     trees = {name: {"topology": tree} for name, tree in trees.items()}
-    setup = comparison.SetUp(pair, prompts, trees, experiment.EXPERIMENT.parsed(options))
-    experiment.EXPERIMENT.sweep_of(setup).complete(store)
+    setup = comparison.SetUp(pair, prompts, trees, experiment.parsed(options))
+    experiment.sweep_of(setup).complete(store)
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """A pair, its trees, and the store of all runs on eight prompts."""
+    """A pair, some trees, and the store of all runs on them."""
     target = random_table(8, 1, 3)
     pair = specdec.ModelPair(MarkovModel(target), MarkovModel(0.7 * target + 0.3 * random_table(8, 1, 4)))
     trees = comparison.same_trees(pair, PROMPTS, None).trees
-    shapes = {name: tree["topology"] for name, tree in trees.items()}
+    shapes = {name: trees[name]["topology"] for name in ("batch(4)", "optimal(8)")}
     store = Store(tmp_path_factory.mktemp("rules") / "rules.jsonl")
-    measure(rules, pair, PROMPTS, 2, 40, shapes, store)
+    measure(rules.EXPERIMENT, pair, PROMPTS, 2, LENGTH, shapes, store)
     return pair, shapes, store
 
 
@@ -45,7 +46,7 @@ def test_all_rules_decode_the_same_prompts_on_the_same_trees(measured):
     summary = rules.EXPERIMENT.summarize(HEADER, store.read()[1])
     assert len(summary["points"]) == len(rules.TEMPERATURES) * len(shapes) * len(DRAFTING)
     for row in summary["points"]:
-        assert row["tokens"] == 8 * 40 * 2
+        assert row["tokens"] == COUNT * LENGTH * 2
         assert row["low"] <= row["value"] <= row["high"]
         assert row["less_than_best"]["value"] >= 0
         if row["method"] == "gsd":
@@ -54,26 +55,26 @@ def test_all_rules_decode_the_same_prompts_on_the_same_trees(measured):
 
 def test_of_an_unfinished_experiment_only_prompts_count_that_all_points_have(measured):
     runs = measured[2].read()[1]
-    last = max(i for i, run in enumerate(runs) if run["temperature"] and run["prompt"] == 5)
+    last = max(i for i, run in enumerate(runs) if run["temperature"] and run["prompt"] == 2)
     summary = rules.EXPERIMENT.summarize(HEADER, [run for i, run in enumerate(runs) if i != last])
     tokens = {row["tokens"] for row in summary["points"] if row["temperature"]}
-    assert tokens == {8 * 40 * 2 - 40}
+    assert tokens == {COUNT * LENGTH * 2 - LENGTH}
 
 
 def test_the_draft_s_temperature_changes_the_speed_and_no_text(measured, tmp_path):
     pair, shapes, _ = measured
-    store, prompts = Store(tmp_path / "temperatures.jsonl"), PROMPTS
-    measure(draft_temperature, pair, prompts, 1, 40, shapes, store)
+    store, experiment = Store(tmp_path / "temperatures.jsonl"), draft_temperature.EXPERIMENT
+    measure(experiment, pair, PROMPTS, 1, LENGTH, shapes, store)
     header, *lines = store.path.read_text().splitlines(keepends=True)
     store.path.write_text("".join([header, *lines[:5], *lines[7:]]))
-    measure(draft_temperature, pair, prompts, 1, 40, shapes, store)
+    measure(experiment, pair, PROMPTS, 1, LENGTH, shapes, store)
     again = store.path.read_text().splitlines(keepends=True)
     assert again[: len(lines) - 1] == [header, *lines[:5], *lines[7:]]
     assert sorted(again[len(lines) - 1 :]) == sorted(lines[5:7])
     summary = draft_temperature.EXPERIMENT.summarize(HEADER, store.read()[1])
     assert len(summary["points"]) == len(shapes) * len(draft_temperature.TEMPERATURES)
     for row in summary["points"]:
-        assert row["tokens"] == 8 * 40
+        assert row["tokens"] == COUNT * LENGTH
         assert (row["gain"]["value"] == 0) or row["draft_temperature"] != draft_temperature.BESIDE
     assert len({row["value"] for row in summary["points"]}) > len(shapes)
 
@@ -85,7 +86,7 @@ def test_a_text_that_the_draft_s_temperature_changes_ends_the_experiment(measure
         comparison, "stream", lambda *given, **also: honest(*given, **also | {"method": "gsd"})
     )
     with pytest.raises(AssertionError, match="differs from plain decoding's"):
-        measure(draft_temperature, pair, [[0], [1]], 1, 40, shapes, store)
+        measure(draft_temperature.EXPERIMENT, pair, [[0], [1]], 1, LENGTH, shapes, store)
 
 
 def test_a_greedy_repeat_has_a_prompt_with_one_token_less(measured):
@@ -93,9 +94,8 @@ def test_a_greedy_repeat_has_a_prompt_with_one_token_less(measured):
     for job in store.read()[1]:
         if not job["temperature"] and (job["tree"], job["method"]) == ("batch(4)", "gsd"):
             prompt = PROMPTS[job["prompt"]][: 2 - job["repeat"]]
-            alone = specdec.generate(
-                pair, prompt, topology=shapes["batch(4)"], temperature=0, max_new_tokens=40
-            )
+            settings = {"topology": shapes["batch(4)"], "temperature": 0, "max_new_tokens": LENGTH}
+            alone = specdec.generate(pair, prompt, **settings)
             assert len(alone.rounds) == job["rounds"]
 
 
@@ -115,36 +115,38 @@ def test_the_table_has_a_line_for_each_point_with_its_intervals(measured):
 PAIR = markov_pair(6)
 STARTS = [[token] for token in range(6)]
 SHAPES = {"0": Topology([]), "2": sequence(2)}
+AT_ONCE = (1, 4, 40)
+SERVING = replace(serving.EXPERIMENT, grid={"at_once": AT_ONCE, "tree": ()})
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("serving") / "serving.jsonl")
-    measure(serving, PAIR, STARTS, 2, 6, SHAPES, store)
+    measure(SERVING, PAIR, STARTS, 2, 6, SHAPES, store)
     return store
 
 
 def test_every_point_writes_the_same_texts(served):
     runs = served.read()[1]
-    assert len(runs) == 2 * len(serving.AT_ONCE) * (len(SHAPES) + 1)
+    assert len(runs) == 2 * len(AT_ONCE) * (len(SHAPES) + 1)
     assert {run["tokens"] for run in runs if run["at_once"] <= serving.TEXTS} == {6 * serving.TEXTS}
     assert all(run["seconds"] > 0 for run in runs)
     assert {run["k"] for run in runs if run["tree"] == "2"} == {2}
 
 
 def test_rates_are_told_beside_those_without_drafts(served):
-    summary = serving.EXPERIMENT.summarize(HEADER, served.read()[1])
+    summary = SERVING.summarize(HEADER, served.read()[1])
     assert summary["repeats"] == 2
-    assert len(summary["points"]) == len(serving.AT_ONCE) * (len(SHAPES) + 1)
+    assert len(summary["points"]) == len(AT_ONCE) * (len(SHAPES) + 1)
     for row in summary["points"]:
         assert row["low"] <= row["value"] <= row["high"]
         assert (row["tree"] != serving.PLAIN) or set(row["gain"].values()) == {1.0}
     assert json.loads(json.dumps(summary)) == summary
-    assert len(serving.EXPERIMENT.as_text(summary).splitlines()) == 2 + len(summary["points"])
+    assert len(SERVING.as_text(summary).splitlines()) == 2 + len(summary["points"])
 
 
 def test_repeats_that_were_not_finished_do_not_count(served):
-    summary = serving.EXPERIMENT.summarize(HEADER, served.read()[1][:-1])
+    summary = SERVING.summarize(HEADER, served.read()[1][:-1])
     assert summary["repeats"] == 1
 
 
@@ -157,13 +159,12 @@ def test_another_text_ends_it(tmp_path, monkeypatch):
 
     monkeypatch.setattr(serving, "generate_many", another)
     with pytest.raises(AssertionError, match="differs from plain decoding's: 1 at once, tree 0"):
-        measure(serving, PAIR, STARTS, 1, 6, SHAPES, store)
+        measure(SERVING, PAIR, STARTS, 1, 6, SHAPES, store)
 
 
 def test_a_file_is_not_continued_at_other_temperatures(tmp_path, monkeypatch):
     monkeypatch.setattr(comparison, "load_pair", lambda name: PAIR)
     monkeypatch.setattr(comparison, "read_prompts", lambda path: STARTS)
-    monkeypatch.setattr(serving, "AT_ONCE", (1, 2))
     experiment = replace(serving.EXPERIMENT, grid={"at_once": (1, 2), "tree": ()})
     arguments = ["--smoke", "--results", str(tmp_path / "serving.jsonl")]
     experiment.command(arguments)

@@ -8,12 +8,12 @@ import torch
 
 from research.estimates import combined, mean, quotient
 from research.experiments import sweep
-from research.experiments.paper import EXPERIMENT, contexts, counts, header, sweep_of
+from research.experiments.paper import EXPERIMENT, counts, header, sweep_of
 from research.experiments.plan import Plan
 from research.experiments.settings import Point, Settings, read_prompts, seed_of
 from research.experiments.summary import summarize
 from research.experiments.sweep import Store
-from specdec import ModelPair, generate, optimal_topology, stats, theory
+from specdec import ModelPair, generate, optimal_topology, stats
 from specdec.commands import ended
 from specdec.models import MarkovModel
 from specdec.shipped import PROMPTS
@@ -91,17 +91,12 @@ def test_a_killed_experiment_goes_on_with_nothing_lost_and_nothing_doubled(finis
     assert cut.path.read_bytes().count(b"\n") == whole.count(b"\n")
 
 
-def test_two_experiments_do_not_write_to_one_file(tmp_path):
+def test_a_file_that_another_experiment_writes_or_that_can_t_be_written_is_told(tmp_path):
     store = Store(tmp_path / "results.jsonl")
     with store.continued(header(PAIR, SMALL)), pytest.raises(ValueError, match="another experiment is"):
         sweep_of(PAIR, SMALL).complete(store, quiet=True)
-
-
-def test_a_results_file_that_can_t_be_written_is_told(tmp_path):
-    (tmp_path / "file").touch()
-    for path in (tmp_path, tmp_path / "file" / "results.jsonl"):
-        with pytest.raises(ValueError, match="could not be written"):
-            Store(path).append({})
+    with pytest.raises(ValueError, match="could not be written"):
+        Store(tmp_path).append({})
 
 
 def test_a_file_of_other_settings_is_refused(finished):
@@ -128,12 +123,9 @@ def test_a_file_of_other_weights_is_refused(tmp_path):
 
 def test_a_file_that_is_no_results_file_is_refused(tmp_path):
     other = tmp_path / "notes.txt"
-    other.write_text("hello\n")
-    with pytest.raises(ValueError, match="line 1: not a JSON object"):
-        Store(other).read()
-    for text in ('{"a":1}', '{"settings":{}}', '{"settings":{},"pair":[]}', "[]"):
+    for text, message in (("hello", "line 1: not a JSON object"), ('{"settings":{}}', "not the header")):
         other.write_text(text + "\n")
-        with pytest.raises(ValueError, match="not the header"):
+        with pytest.raises(ValueError, match=message):
             Store(other).read()
 
 
@@ -212,14 +204,6 @@ def test_every_finding_is_stated_with_its_numbers(summary):
     assert missing == ["batch_3", "specinfer_level"]  # here batch ends at 2, and specinfer has two points
 
 
-@pytest.mark.parametrize("text", ["[]", '{"points": []}'])
-def test_another_file_is_no_summary(tmp_path, text):
-    path = tmp_path / "other.json"
-    path.write_text(text)
-    with pytest.raises(ValueError, match="not a summary of an experiment"):
-        EXPERIMENT.command(["--results", str(path), "--summary"])
-
-
 def test_an_unfinished_experiment_has_a_summary_of_what_is_there(finished):
     header, runs = finished.read()
     part = summarize(header, runs[: 2 * len(runs) // 3])
@@ -243,22 +227,6 @@ def test_equal_models_accept_everything(tmp_path):
 
 
 # ---------------------------------------------------------------- settings and command line
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"prompts": ()}, "no prompts"),
-        ({"tokens": 0}, "tokens = 0"),
-        ({"methods": ("ar",)}, "methods"),
-        ({"batch": (2, 1)}, "batch = .* must rise"),
-        ({"sequence": ()}, "sequence is empty"),
-        ({"sequence": (12,)}, "never fits"),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        replace(SMALL, **change)
 
 
 def test_the_prompts_are_a_hundred_different_openings():
@@ -300,15 +268,6 @@ def test_a_stopped_experiment_says_how_to_go_on(finished, monkeypatch):
     kept = len(finished.read()[1])
     with pytest.raises(KeyboardInterrupt, match=f"the {kept:,} finished runs in .* are kept; give the same"):
         EXPERIMENT.command(["--smoke", "--results", str(finished.path)])
-
-
-def test_simulated_rates_that_sum_to_more_than_one_still_have_an_entropy(monkeypatch):
-    settings = replace(SMALL, prompts=([0],), methods=("gsd",))
-    rates = torch.tensor([[0.7, 0.301]], dtype=torch.float64)
-    monkeypatch.setattr(theory, "gsd_acceptance_by_index", lambda p, q, k: rates.expand(len(p), 2))
-    record = contexts(PAIR, settings, {"prompt": 0, "repeat": 0})
-    bits = float(theory.entropy(rates[0] / 1.001))
-    assert record["gsd"]["entropy"] == pytest.approx(record["positions"] * bits, abs=1e-4)
 
 
 def test_the_paper_s_experiments_take_any_method(tmp_path):

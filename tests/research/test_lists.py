@@ -58,18 +58,3 @@ def test_one_race_read_deep_is_never_behind_many_races(n):
         assert middle <= arrivals + 1e-8
         assert races <= float(theory.optimal_acceptance(p, q, n, replacement=True)) + 1e-8
         assert arrivals <= float(theory.optimal_acceptance(p, q, n)) + 1e-8
-
-
-def test_two_tokens_are_both_drafted_by_one_race():
-    p, q = [0.3, 0.7], [0.6, 0.4]
-    assert float(theory.ersd_acceptance_by_index(p, q, 2).sum()) == pytest.approx(1, abs=1e-9)
-    assert float(lists.list_sampling_acceptance(p, q, 2)) < 0.95
-
-
-def test_many_small_tokens_reach_both_sides_of_the_order():
-    """A certain target with a draft of 400 equal tokens: one race, many races and the middle bound agree."""
-    p, q = np.zeros(401), np.full(401, 0.5 / 400)
-    p[0], q[0] = 1, 0.5
-    middle = float(lists.arrivals_bound(p, q, 3))
-    assert float(lists.list_sampling_acceptance(p, q, 3)) == pytest.approx(middle, abs=1e-9)
-    assert float(theory.ersd_acceptance_by_index(p, q, 3).sum()) == pytest.approx(middle, abs=2e-3)

@@ -13,9 +13,7 @@ import torch
 
 from research.audit.engines import engines
 from research.audit.openvino import pipeline
-from research.audit.openvino_graph import convert_pair
 from research.bench.synthetic import PRESETS, synthetic_pair
-from specdec.decoding.run import generate
 
 
 class Engine:
@@ -79,15 +77,3 @@ def test_what_is_asked_reaches_the_engine(stand_in):
 def test_a_draft_that_is_missing_is_named(tiny):
     with pytest.raises(ValueError, match="openvino-draft: there is no draft beside target"):
         engines(folders=["target"])["openvino-draft"].start(tiny)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_converted_pair_says_greedily_what_the_pair_says(tiny, tmp_path):
-    for name in ("openvino", "openvino_genai", "openvino_tokenizers"):
-        pytest.importorskip(name)
-    target, draft = convert_pair(tiny, tmp_path)
-    own = generate(tiny, [5, 6, 7], method="ar", max_new_tokens=16, temperature=0).token_ids
-    for sample in (pipeline(target), pipeline(target, draft)):
-        assert sample([5, 6, 7], 1, 16, 0.0, 0, 1.0) == own
-        sampled = [5, 6, 7], 1, 16, 1.0, 0, 1.0
-        assert sample(*sampled) == sample(*sampled)

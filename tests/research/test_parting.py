@@ -67,19 +67,6 @@ def test_races_part_as_often_as_computed_and_only_on_shared_noise(shared):
     assert (abs(parted - expected) < error) == shared
 
 
-@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1"])
-def test_blocks_are_rounded_to_sixteen_values(kind):
-    layer = torch.nn.Linear(64, 8, bias=False)
-    before = layer.weight.detach().clone()
-    rounding.round_blocks(layer, kind)
-    blocks, spread = layer.weight.detach().view(-1, 32), before.view(-1, 32)
-    assert all(len(block.unique()) <= 16 for block in blocks)
-    largest = (spread.amax(1) - spread.amin(1)) / 15 if kind == "Q4_1" else spread.abs().amax(1) / 8
-    off = (blocks - spread).abs().amax(1)
-    # Q4_0 has one value less on the side opposite to the largest value
-    assert (off <= largest * (0.51 if kind == "Q4_1" else 1.01)).all()
-
-
 def test_texts_part_where_they_first_differ():
     assert rounding.first_difference([1, 2, 3], [1, 2, 3]) is None
     assert rounding.first_difference([1, 2, 3], [1, 5, 3]) == 1

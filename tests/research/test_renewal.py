@@ -26,12 +26,6 @@ def best_tree(p, k):
     return float(most_expected_tokens(p[p > 1e-300], k)[k])
 
 
-def test_second_moments_are_their_definition():
-    for p in distributions(10):
-        square = sum(x * math.log2(x) ** 2 for x in p if x > 0)
-        assert float(renewal.second_log_moment(p)) == pytest.approx(square, abs=1e-12)
-
-
 def test_no_deterministic_tree_passes_the_limit_and_the_stated_one_is_above_it():
     """The stated constant 0 is enough from k = 3 on. Without Lorden's term the limit would be wrong."""
     broken = 0
@@ -57,12 +51,6 @@ def test_no_tree_passes_the_renewal_bound():
             r = rates[rates > 1e-12] * (1 - missing)
             assert best_tree(r, k) <= renewal.renewal_bound(r, k) + 1e-9
     assert renewal.renewal_bound([0.5], 1000) == pytest.approx(2)
-
-
-@pytest.mark.parametrize(("mean", "square", "k"), [(1, 0.5, 4), (-1, 1, 4), (1, 2, 0), ("a", 1, 4)])
-def test_what_is_no_moment_is_named(mean, square, k):
-    with pytest.raises(ValueError, match=r"can't be the moments of a surprise|k = 0"):
-        renewal.deterministic_limit(mean, square, k)
 
 
 def test_a_sure_text_has_no_limit():

@@ -45,12 +45,13 @@ def pair():
     return ModelPair(HFModel(target, "target"), None, tokenizer)
 
 
-@pytest.fixture
-def trained(pair, tmp_path):
+@pytest.fixture(scope="module")
+def trained(pair, tmp_path_factory):
     """The folder of a training that is complete."""
-    (tmp_path / "stories.txt").write_text("Tom has a red ball.<|endoftext|>Lily sees a big bird." * 10)
-    train(tmp_path / "stories.txt", tmp_path, tmp_path / "out", pair, SMALL)
-    return tmp_path
+    folder = tmp_path_factory.mktemp("training")
+    (folder / "stories.txt").write_text("Tom has a red ball.<|endoftext|>Lily sees a big bird." * 10)
+    train(folder / "stories.txt", folder, folder / "out", pair, SMALL)
+    return folder
 
 
 def test_the_written_draft_drafts_for_its_target(pair, trained, capsys):

@@ -18,7 +18,8 @@ from specdec.topology import sequence
 @pytest.mark.parametrize(
     "experiment", [limits, lists, ahead, rounding], ids=lambda module: module.EXPERIMENT.name
 )
-def test_an_experiment_runs_and_goes_on_where_it_was(experiment, tmp_path, capsys):
+def test_an_experiment_runs_and_goes_on_where_it_was(experiment, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(lists, "RANDOM_PAIRS", 10)
     results, summary = tmp_path / "results.jsonl", tmp_path / "summary.json"
     experiment.EXPERIMENT.command(["--smoke", "--results", str(results), "--summary", str(summary)])
     lines, table = results.read_text().splitlines(keepends=True), capsys.readouterr().out
