@@ -82,10 +82,11 @@ export const isOfShownRun = () => state.rounds.length > 0 && !state.recorded && 
 
 export const NOTHING_DECODED = "Stopped before the first token. Press Generate to begin again.";
 
-// The names of the fields whose values differ from the settings of the shown run.
+// The names of the fields whose values differ from the settings of the shown run. Without a draft model the page
+// itself chooses copies as the drafter, which is no change of the visitor's.
 function changed() {
   if (state.rounds.length === 0 || ["waiting", "choosing"].includes(state.phase)) return [];
-  const names = differing(shown);
+  const names = differing(shown).filter((name) => name !== "drafter" || touched.has(name));
   const isRefused = state.phase === "error" && !isOutOfDate();
   // The conversation continues.
   const continues = names.join() === "prompt" && state.setup.chat && !state.recorded && !isRefused;
