@@ -77,6 +77,15 @@ def test_the_tree_follows_the_times_of_the_rounds(clock, draft, target, fits, me
     assert sum(map(fits, last)) > 0.7 * len(last)  # other trees are tried now and then
 
 
+def test_the_first_round_of_a_pair_drafts_and_the_second_fifth_and_eighth_do_not(clock):
+    clock(lambda n: 10.0 + n / 10, 1.0)
+    pair = pair_of_twins()
+    sizes = [tree.num_draft_tokens for tree in trees_of(decoded(pair, 60))]
+    assert [number for number, size in enumerate(sizes) if size == 0] == [1, 4, 7]
+    later = specdec.generate(pair, [0], topology="auto", max_new_tokens=30, seed=1)
+    assert all(tree.num_draft_tokens for tree in trees_of(later))
+
+
 @pytest.mark.parametrize("method", ["ersd", "gsd"])
 def test_a_useless_draft_ends_at_plain_decoding_which_is_left_now_and_then(clock, method):
     clock(lambda n: 10.0 + n, 1.0)

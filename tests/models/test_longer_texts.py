@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from specdec.models.session_kinds import switch_length
 from specdec.models.sessions.cached import TreeSession
 from specdec.models.sessions.stepping import PlainSession
 from specdec.models.sessions.switching import SwitchingSession
-from specdec.models.shrink import ROOM, SMALL, context_length, lengths, shrunken, small_model
+from specdec.models.shrink import NAMES, ROOM, SMALL, context_length, lengths, shrunken, small_model
 from tests.helpers.tiny_checkpoints import tiny_config, tiny_model
 from tests.helpers.zoo import OUT, examine, variations
 from tests.models.test_models import Replay
@@ -113,6 +114,22 @@ def test_a_length_in_a_dictionary_is_one_too():
     nested = small.nested["deeper"]["original_max_position_embeddings"]
     assert SMALL < small.sliding_window < nested < context_length(small) - ROOM
     assert (config.sliding_window, config.max_position_embeddings) == (300, 4096)
+
+
+def test_equal_lengths_stay_equal_and_all_keep_their_order():
+    rng = random.Random(0)
+    for _ in range(20):
+        config = tiny_config("llama", max_position_embeddings=rng.randrange(100, 200_000))
+        names = NAMES["length"].split()[:12]
+        values = {name: rng.choice([5, 64, rng.randrange(2, 300_000)]) for name in names}
+        for key, value in values.items():
+            setattr(config, key, value)
+        small = shrunken(config)
+        for one, a in values.items():
+            for other, b in values.items():
+                assert (a < b) == (getattr(small, one) < getattr(small, other)), (a, b)
+            if a <= SMALL:
+                assert getattr(small, one) == a
 
 
 @pytest.mark.parametrize("model_type", ["gemma3_text", "deepseek_v3", "jamba"])
