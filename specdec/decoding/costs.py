@@ -97,8 +97,8 @@ class Overhead:
     """Seconds of a round outside the forward passes, for each of the texts that are decoded together.
 
     empty: seconds of a round without drafts. drafting: seconds that the first drafted token adds; node:
-    seconds of each further token. level: seconds of the races that choose a level's
-    tokens, for each level of the tree.
+    seconds of each further token. level: seconds of each level of the tree, for the races that choose its
+    tokens.
     """
 
     empty: float

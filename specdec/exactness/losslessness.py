@@ -154,10 +154,10 @@ def chi_square(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> 
 
     Outcomes with fewer than 5 expected counts are pooled in one cell. If they do not reach 5 together, they
     join the smallest other cell, and a second test, by the exact binomial distribution, asks whether they
-    were counted too often. The p-value is then twice the smaller p-value of both tests, at most 1. If only
-    two cells are left, the first test is an exact binomial one too. If at most one outcome reaches 5, the two
-    cells are the likeliest outcome and all others. The p-value is 0 if an outcome of probability 0 was
-    counted.
+    were counted too often. The p-value is then twice the smaller p-value of both tests, at most 1. The
+    statistic is always that of the first test. If only two cells are left, the first test is exact, too. If
+    at most one outcome reaches 5, the two cells are the likeliest outcome and all others. The
+    p-value is 0 if an outcome of probability 0 was counted.
 
     For more than two cells the χ² approximation is used, and the true p-value may be larger by a factor of
 

@@ -18,7 +18,7 @@ from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.settings import RunSettings
 from specdec.topology import Topology, sequence
-from tests.helpers.distributions import markov_pair, pair_of, random_table
+from tests.helpers.distributions import markov_pair, pair_of, random_table, samplings
 from tests.helpers.tokenizers import byte_level_tokenizer
 
 NOTHING = {1: costs.Overhead(0.0, 0.0, 0.0, 0.0)}
@@ -229,15 +229,6 @@ def test_a_draft_that_reads_little_is_measured_on_smaller_trees(context_length):
     assert len(decoded(pair, 20).token_ids) == 20
 
 
-GRID = [
-    {"temperature": temperature, "top_p": top_p, "top_k": top_k}
-    for i, temperature in enumerate((0.0, 0.3, 1.0, 2.0))
-    for j, top_p in enumerate((0.05, 0.5, 0.9, 1.0))
-    for top_k in [(0, 1, 5)[(i + j) % 3]]
-]
-"""Each temperature with each top-p, and each top-k with both."""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_every_sampling_has_a_tree_of_its_own(method, monkeypatch):
@@ -246,7 +237,7 @@ def test_every_sampling_has_a_tree_of_its_own(method, monkeypatch):
     monkeypatch.setattr(acceptance, "_TOKENS", 64)
     pair = markov_pair(12, seed=1)
     rose = 0
-    for sampling in GRID:
+    for sampling in samplings((0.0, 0.3, 1.0, 2.0)):
         measured = specdec.measure_acceptance(pair, method=method, **sampling)
         assert (measured >= 0).all()
         assert measured.sum() <= 1 + 1e-12

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -59,6 +59,15 @@ def adversarial_pair(vocab_size: int = 16) -> ModelPair:
 def tilted_pair() -> ModelPair:
     """Independent tokens. The first child is often rejected, so siblings, uniforms and residual decide."""
     return pair_of([0.1, 0.5, 0.4], [0.6, 0.3, 0.1])
+
+
+def samplings(temperatures: Sequence[float]) -> list[dict[str, float]]:
+    """Settings of sampling: each temperature with each top-p, and each top-k with all of both."""
+    return [
+        {"temperature": temperature, "top_p": top_p, "top_k": (0, 1, 5)[(i + j) % 3]}
+        for i, temperature in enumerate(temperatures)
+        for j, top_p in enumerate((0.05, 0.5, 0.9, 1.0))
+    ]
 
 
 def first_tokens(rounds: Iterable[Round], length: int) -> tuple[int, ...]:

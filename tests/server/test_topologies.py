@@ -13,7 +13,7 @@ from specdec.decoding import acceptance
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.settings import RunSettings
-from tests.helpers.distributions import markov_pair, random_table
+from tests.helpers.distributions import markov_pair, random_table, samplings
 
 
 @st.composite
@@ -105,15 +105,13 @@ def test_every_topology_decodes_at_every_sampling(name, method, monkeypatch):
     autoregressive decoding."""
     monkeypatch.setattr(acceptance, "_TOKENS", 48)
     pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
-    for i, j in itertools.product(range(4), range(4)):
-        temperature, top_p = (0.0, 0.7, 1.0, 1.6)[i], (0.05, 0.5, 0.9, 1.0)[j]
-        sampling = {"temperature": temperature, "top_p": top_p, "top_k": (0, 1, 5)[(i + j) % 3]}
+    for sampling in samplings((0.0, 0.7, 1.0, 1.6)):
         tree = topologies.topology(pair, name, 5, method=method, **sampling)
         run = {"max_new_tokens": 6, "seed": 3, **sampling}
         g = specdec.generate(pair, [1], method=method, topology=tree, **run)
         plain = specdec.generate(pair, [1], method="ar", **run)
         assert len(g.token_ids) == 6
-        assert g.token_ids == plain.token_ids or (method == "gsd" and temperature > 0)
+        assert g.token_ids == plain.token_ids or (method == "gsd" and sampling["temperature"] > 0)
 
 
 def test_neighbours_share_a_measurement(monkeypatch):
