@@ -185,7 +185,9 @@ def chat(blank, url):
     if not blank.evaluate("'chats' in document.body.dataset"):
         load(blank, "large.gguf", "small.gguf")
         shows(blank, "#models .outcome", "large.gguf with small.gguf is loaded")
-    return go(blank, f"{url}/?length=6&baseline=0")
+    go(blank, f"{url}/?length=6&baseline=0")
+    blank.wait_for_function("!document.body.hasAttribute('data-loading')")
+    return blank
 
 
 def ask(page, question):
