@@ -341,7 +341,13 @@ def generate(page, until="done"):
     page.locator("#generate").click()
     drawn = "document.body.dataset.phase === window.specdec.store.state.phase"
     # the run itself takes long on a busy machine
-    page.wait_for_function(f"until => window.passed.includes(until) && {drawn}", arg=until, timeout=6 * SLOW)
+    ended = f"until => window.passed.some((phase) => [until, 'error'].includes(phase)) && {drawn}"
+    try:
+        page.wait_for_function(ended, arg=until, timeout=6 * SLOW)
+    finally:
+        passed, message = page.evaluate("[window.passed, window.specdec.store.state.message]")
+        print(f"the run passed the phases {passed}; its message is {message!r}")
+    assert until in passed, message
 
 
 def press_once(page, holds, button):
