@@ -21,7 +21,7 @@ _MOST_PADDING = 1024
 """The largest difference between the numbers of logits of two models with one vocabulary, because models of
 one family pad their logits to different multiples."""
 
-_OF_TOKENIZERS = ("__call__", "get_vocab", "get_added_vocab", "decode", "convert_ids_to_tokens")
+_TOKENIZER_METHODS = ("__call__", "get_vocab", "get_added_vocab", "decode", "convert_ids_to_tokens")
 
 
 @runtime_checkable
@@ -57,7 +57,7 @@ class ModelPair:
     ids and texts are empty. draft_tokenizer: the draft's own. If its vocabulary differs from the target's,
     `draft` becomes an `OtherTokenizerModel`, which proposes the tokens whose strings both tokenizers have.
 
-    eos_ids: tokens that end a text, as tokenizer and generation settings say when the pair is made.
+    eos_ids: the tokens that end a text, from tokenizer and generation settings when the pair is made.
     vocab_size: the number of ids from 0 to the tokenizer's largest, gaps included, as far as the target
     scores them; padding of the logits is cut off. Raises ValueError if draft and target score different
     tokens. After a change of a model in memory, such as training, call `refresh`. A pair can be pickled if
@@ -233,7 +233,7 @@ def _check_tokenizer(tokenizer: Any | None) -> None:
     """ValueError if a tokenizer lacks a method that a pair needs, as some classes of transformers do."""
     if tokenizer is None:
         return
-    lacking = [name for name in _OF_TOKENIZERS if not callable(getattr(tokenizer, name, None))]
+    lacking = [name for name in _TOKENIZER_METHODS if not callable(getattr(tokenizer, name, None))]
     if lacking or isinstance(tokenizer, type):
         raise ValueError(
             f"{_shown(tokenizer)} is not a tokenizer of a language model"

@@ -97,15 +97,15 @@ class TextStream:
         """The prompt's last tokens, without silent ones. Earlier tokens can't influence how the next text
         begins."""
         for count in _doubled(_CONTEXT, len(prompt_ids)):
-            recent = self._heard(prompt_ids[-count:])
+            recent = self._without_silent(prompt_ids[-count:])
             closed = list(recent)
             while closed and self._kind(closed[-1]) == "byte":
                 closed.pop()
             if len(self._split(closed)[0]) >= _TELLING:
                 return recent
-        return self._heard(prompt_ids)
+        return self._without_silent(prompt_ids)
 
-    def _heard(self, token_ids: Sequence[int]) -> list[int]:
+    def _without_silent(self, token_ids: Sequence[int]) -> list[int]:
         return [token_id for token_id in token_ids if self._kind(token_id) != "silent"]
 
     def _kind(self, token_id: int) -> Kind:
@@ -202,10 +202,10 @@ def _kind_of(tokenizer: Any, token_id: int) -> Kind:
     token = _token(tokenizer, token_id)
     if token is None:
         return "silent"
-    heard = decoded(tokenizer, [token_id], skip_special=True)
-    if BYTE_TOKEN.fullmatch(token) and heard != token:
+    text = decoded(tokenizer, [token_id], skip_special=True)
+    if BYTE_TOKEN.fullmatch(token) and text != token:
         return "byte"
-    return "plain" if heard or not decoded(tokenizer, [token_id]) else "silent"
+    return "plain" if text or not decoded(tokenizer, [token_id]) else "silent"
 
 
 def cleans_up(tokenizer: Any) -> bool:

@@ -26,8 +26,8 @@ class IndexDistributions(NamedTuple):
     kl: D_KL[P || Q]. with_replacement: the distribution [count] of channel simulation's index. entropy_with:
     the entropy of this index over all its values, also those beyond `count`; it is at least D_KL.
     without_replacement: the distribution [up to count] of speculative decoding's child index.
-    entropy_without: the entropy of that index. The probability that is missing to 1 counts as one more
-    outcome, and this entropy may be below D_KL.
+    entropy_without: the entropy of that index. Probability that is missing from a sum of 1 counts as one more
+    outcome. This entropy may be below D_KL.
     """
 
     kl: float

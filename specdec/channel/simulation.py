@@ -25,8 +25,8 @@ MOST_PROPOSALS = 100_000
 
 
 class ChannelStream(IntEnum):
-    """Streams of noise for channel simulation, independent of decoding's. Only Alice, the sender, uses
-    TEST."""
+    """Random numbers independent of decoding's. PROPOSAL, TEST: for the proposals of greedy rejection
+    sampling and Alice's tests. POISSON: for the race of the Poisson functional representation."""
 
     PROPOSAL = 16
     TEST = 17

@@ -58,7 +58,7 @@ class Branch:
 @dataclass(slots=True)
 class _Queue:
     """The priority queue of the paper's Algorithm 3. The candidate with the highest acceptance comes first;
-    among equal ones, the oldest."""
+    among equal ones, the oldest. average, depth: as in `plan`."""
 
     average: Sequence[float]
     depth: int
@@ -90,6 +90,7 @@ def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[li
 
     Returns two lists: the planned nodes that are drafted already, and the drafted nodes with planned but
     undrafted children, which must be scored next. If the second list is empty, the first one is the tree.
+    average: acceptance by index, for undrafted nodes.
     """
     queue, unscored = _Queue(average, depth), {}
     taken: list[Branch] = []  # at most k branches
@@ -161,7 +162,8 @@ def _chosen(
 ) -> list[int]:
     """The nodes of a level whose child number `index` is among the k planned nodes.
 
-    unaccepted: probability that a node is accepted and none of its earlier children is.
+    unaccepted: the probability that a node is accepted and none of its earlier children is. decided: the
+    acceptance of each child that is decided so far. Other arguments as in `child_counts`.
     """
 
     def push(node: int, child: int, remaining: float) -> None:

@@ -1,11 +1,11 @@
 """Topology "auto": trees with the most tokens per second, chosen again and again from the rounds of the run.
 
-A run begins at once. Its first tree comes from earlier runs of its pair, or from assumptions that fit any
-pair. Then its own rounds show how often the child with each index is accepted, and how long rows and drafted
-tokens take on this machine (`costs.RoundTimes`). Among trees of Algorithm 3 (`joint_trees`) and plain
-decoding (the empty tree), the one with the most expected tokens per expected second is chosen. The second,
-fifth and eighth round of a pair are plain, because all trees are compared with them. Runs that are decoded
-together share one budget of rows.
+Nothing is measured before a run. Its first tree comes from earlier runs of its pair, or from assumptions that
+fit any pair. Then its own rounds show how often the child with each index is accepted, and how long drafting
+and the rows (tokens) of the target's forward pass take on this machine (`costs.RoundTimes`). Among trees of
+Algorithm 3 (`joint_trees`) and plain decoding (the empty tree), the one with the most expected tokens per
+expected second is chosen. The second, fifth and eighth round of a pair are plain, because all trees are
+compared with them. Runs that are decoded together share one budget of rows.
 
 Stopping in the middle of a tree saves time if a draft model's forward pass takes longer than the decision to
 stop. Such a model gets a deeper tree, and a price for each further level: the tokens that the level must

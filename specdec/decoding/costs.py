@@ -1,4 +1,4 @@
-"""Estimates what a round costs on this machine, from the times of rounds that were decoded."""
+"""Estimates the seconds of a round on this machine from the times of earlier rounds."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def stream(
     change the speed and never the distribution; under ERSD, not even the text. at_once: the number of
     runs that are decoded together (`batch`), this one included; only "auto" uses it.
 
-    ValueError, before anything is computed, names the argument that does not fit and what would fit.
+    A ValueError names an argument that does not fit, and what would fit, before anything is computed.
     """
     given = locals()
     settings = RunSettings.of(**{name: given[name] for name in (*SETTINGS, "detail")})

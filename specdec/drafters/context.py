@@ -39,7 +39,7 @@ class ContextDrafter(DraftSession):
     def _grow_ersd(
         self, root: Branch, logits: Tensor, depth: int, noise: PositionNoise
     ) -> Requesting[list[Branch]]:
-        """Plans a tree, scores its unscored nodes and draws their children, until all nodes are scored."""
+        """Plans a tree, scores nodes with planned children and drafts these, until the plan is drafted."""
         unscored = [root]
         while True:
             self._raced_ersd(unscored, logits, noise)

@@ -19,7 +19,8 @@ from specdec.race import FEW, PositionNoise
 from specdec.topology import Topology
 
 _LAG = 4
-"""The most tokens that the draft scores together with the root. If more are missing, they are prefilled."""
+"""The most tokens that the first forward pass of a round reads: the root, and tokens before it that the cache
+lacks. If more are missing, those before the root are prefilled."""
 _PIECE = 256
 """The most tokens of such a prefill in one request, because the table of ancestors of a forward pass grows
 with the square of its number of tokens."""

@@ -11,8 +11,8 @@ integral would be that of independent draws. Only the difference from it is inte
     1 - Q(H)^n + ∫ c e^-ct (Pr[N(t) < n] - Pr[Poisson(Q(H) t) < n]) dt.
 
 The difference vanishes quickly on both sides, so with t = e^y the trapezoid rule converges exponentially.
-Tokens with large q t enter the distribution of N(t) one by one. The many others enter together, through the
-sums of their q, q², q³, ... over H. Two arrivals have a closed form.
+"Heavy" tokens, with large q t, enter the distribution of N(t) one by one. The many "light" ones enter
+together, through the sums of their q, q², q³, ... over H. Two arrivals have a closed form.
 """
 
 from __future__ import annotations
