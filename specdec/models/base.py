@@ -85,7 +85,7 @@ class SessionKind:
     """One way to run a model of transformers.
 
     open: opens a session. control: opens a session with a deliberate mistake that a check must notice, a
-    wrong mask or a state that is not restored; None where there is neither. decoder: builds our own forward
+    wrong mask or a state that is not restored; None if neither is possible. decoder: builds our own forward
     pass for these sessions, or raises an error if it does not fit the module; None where sessions call the
     module itself. most_repeated: see `Model`.
     """

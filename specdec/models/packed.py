@@ -1,4 +1,4 @@
-"""A model whose weights have few bits and lie in a file, mapped into memory: a GGUF file, or rounded ones."""
+"""A model of few bits per weight in a file that is mapped into memory. It was a GGUF file or was rounded."""
 
 from __future__ import annotations
 

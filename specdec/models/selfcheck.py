@@ -40,12 +40,12 @@ LIMITS = {
 """Two relative errors. An error up to the first passes; above the second it never passes. Between them it
 passes up to `ROUNDING` times the error of the model's own decoding, which comes from rounding."""
 ROUNDING = {False: 4.0, True: 3.0}
-"""How many times the error of the model's own decoding passes; the key says if the reference is in float32.
-Both errors are maxima over few tokens. For passes that round alike, they differed by a factor up to 2.2."""
+"""A session's error may be this many times that of the model's own decoding; the key is `in_float32`. Both
+errors are maxima over few tokens. For passes that round alike, they differed by a factor up to 2.2."""
 NOT_CAUSAL = 0.1
 """If later tokens change a logit by more than this relative error, a model is not causal."""
 CONTROL_FACTOR = 4.0
-"""A wrong mask or state must give more than the limit, and than so many times the error of the right one."""
+"""A wrong mask or state must give an error above the limit, and this many times that of the right one."""
 
 NO_MEMORY = (MemoryError, torch.OutOfMemoryError)
 Line = tuple[int, ...]
