@@ -74,8 +74,8 @@ def check_processors(processors: LogitsProcessorList) -> None:
     for each in processors:
         if type(each) in _WITH_MEMORY:
             raise ValueError(
-                f"{_WITH_MEMORY[type(each)]} is not supported: {type(each).__name__} remembers its calls, "
-                "and speculative decoding asks it about texts that are not continued"
+                f"{_WITH_MEMORY[type(each)]} is not supported: the results of {type(each).__name__} depend "
+                "on earlier calls, and speculative decoding also calls it on texts that are rejected"
             )
 
 
