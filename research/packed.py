@@ -78,8 +78,8 @@ def answer_variations(
 ) -> tuple[Tensor, ...]:
     """Total variation between exact and computed distributions at each token of an answer, [tokens].
 
-    The temperature is 1. The first tensor is for our computation. With `server`, the address of a
-    llama-server, a second tensor is for the server's computation.
+    Answers are sampled at temperature 0.7; distributions are compared at temperature 1. The first tensor is
+    for our computation. With `server`, the address of a llama-server, a second tensor is for the server's.
     """
     model = pair.target
     assert isinstance(model, PackedModel)

@@ -72,7 +72,7 @@ def isolated(processor: Any) -> Any:
     """A copy of a processor that shares no state with it, except models. The variables of its functions are
     copied, too.
 
-    ValueError if the processor can't be copied, as is often so with objects of other languages.
+    ValueError if the processor can't be copied, such as many objects of other languages.
     """
     try:
         memo: dict[int, Any] = {}

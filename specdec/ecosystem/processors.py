@@ -64,8 +64,8 @@ def native_sampling(processors: LogitsProcessorList, do_sample: bool) -> Samplin
 
 def _filters_otherwise(warper: Any) -> bool:
     """Whether a warper keeps a minimum number of tokens, or gives removed tokens another score than -inf."""
-    most_kept = isinstance(warper, known.TopPLogitsWarper) and warper.min_tokens_to_keep > 1
-    return most_kept or getattr(warper, "filter_value", -math.inf) != -math.inf
+    keeps_some = isinstance(warper, known.TopPLogitsWarper) and warper.min_tokens_to_keep > 1
+    return keeps_some or getattr(warper, "filter_value", -math.inf) != -math.inf
 
 
 def check_processors(processors: LogitsProcessorList) -> None:

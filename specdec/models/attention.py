@@ -44,7 +44,7 @@ class TextRows(NamedTuple):
 
 
 class TextTable(NamedTuple):
-    """Tensors at fixed addresses, from which a forward pass in a CUDA graph reads all about its texts.
+    """Tensors at fixed addresses that describe the texts of a forward pass in a CUDA graph.
 
     numbers: int64 [texts, 6], for each text the address of its cache's buffer, the buffer's capacity, the
     length of the prefix, the length with all pending nodes, the number of nodes to compute, and the address

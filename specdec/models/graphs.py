@@ -98,7 +98,7 @@ class Graphs:
         return None if any(part is None for part in parts) else torch.cat(parts)  # type: ignore[arg-type]
 
     def _captured(self, count: int, rows: int) -> GraphedForward | None:
-        """A new graph; None if its capture fails. After the first capture has failed, no other is tried."""
+        """A new graph; None if its capture fails. If the very first capture fails, no other is tried."""
         try:
             return GraphedForward(self._forward, count, rows, self._pool)
         except torch.OutOfMemoryError:
@@ -122,7 +122,7 @@ class GraphedForward:
         embedding = decoder.embedding
         device = embedding.device
         self._token_ids = torch.zeros(count, rows, dtype=torch.int64, device=device)
-        # the numbers of all texts and the places of all nodes, for one transfer
+        # the numbers of all texts and the places of all nodes, in one tensor for a single transfer
         self._given = torch.zeros(count * (NUMBERS + rows), dtype=torch.int64, device=device)
         self._texts = TextTable(
             self._given[: count * NUMBERS].view(count, NUMBERS),

@@ -1,4 +1,4 @@
-"""A model of few bits per weight in a file that is mapped into memory. It was a GGUF file or was rounded."""
+"""A model whose weights have few bits, as in a GGUF file or by rounding. Its file is mapped into memory."""
 
 from __future__ import annotations
 

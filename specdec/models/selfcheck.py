@@ -2,7 +2,7 @@
 
 Many models accept a tree mask and silently ignore it, so a configuration is never trusted. A session runs a
 script of forward passes and commits. For every token, the logits after it are compared with an ordinary call
-of the model, without a cache, on the tokens from the start of the text down to it. A model in half precision
+of the model, without a cache, on the tokens from the start of the text to this one. A model in half precision
 is compared with its own code in float32 (`widened`): a session passes if its error is not much larger than
 that of the model's own decoding (`ROUNDING`). A tree session must also *fail* under a wrong mask, and a
 session that restores states must fail when it does not restore them. If such a control passes, the model

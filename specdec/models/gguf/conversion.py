@@ -1,7 +1,7 @@
 """Converts a GGUF file to a folder that transformers loads: configuration, safetensors and tokenizer.
 
-The folder lies in a private cache (`cached_folders`). In safetensors, all matrices have one dtype. It is
-float32 if all have it in the GGUF file, float16 likewise for architectures of `CONFIGS`, and else bfloat16.
+The folder lies in a private cache (`cached_folders`). In safetensors, all matrices have one dtype: float32 or
+float16 if all have it in the GGUF file (float16 only for architectures of `CONFIGS`), and else bfloat16.
 """
 
 from __future__ import annotations
