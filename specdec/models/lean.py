@@ -157,7 +157,7 @@ def is_known(model: nn.Module) -> bool:
 
 
 def check_known(model: transformers.PreTrainedModel) -> None:
-    """ValueError if a model's class is not in `KNOWN`, the model was changed, or it is on several devices."""
+    """ValueError for classes outside `KNOWN`, other rotary embeddings, changed modules or several devices."""
     if not is_known(model):
         raise ValueError(f"{type(model).__name__} has no lean forward")
     check_rope(model.config)

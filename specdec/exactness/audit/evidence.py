@@ -124,7 +124,7 @@ def duplicates(
 class _Repeats:
     """Counts the texts that an earlier seed has already given, and tests whether they are too many.
 
-    Given the earlier texts, a right engine repeats one of them with probability S, the sum of theirs. So
+    Given the earlier texts, a right engine repeats one with probability S, the sum of their probabilities. So
     exp(λ count) / Π (1 + S (e^λ - 1)) has mean 1 for each λ, and Markov's inequality bounds its tail.
     """
 
