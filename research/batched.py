@@ -72,7 +72,7 @@ class Differences(NamedTuple):
 
 
 def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: int, seed: int) -> list[Plan]:
-    """Plans for so many runs with all methods, trees and samplings. Runs have `tokens` tokens on average."""
+    """Plans for `runs` runs with random methods, trees and samplings, of `tokens` tokens on average."""
     random = Random(seed)
     result = []
     for number in range(runs):

@@ -58,7 +58,7 @@ def main() -> None:
     pair = specdec.load_pair(options.file, device="cpu", dtype=options.dtype)
     seconds = row_seconds(pair)
     answers = [answer_variations(pair, prompt, options.tokens, options.server) for prompt in PROMPTS]
-    found = {
+    result = {
         "machine": machine(pair.target.device),
         "model": pair.target.name,
         "arithmetic": pair.arithmetic,
@@ -68,9 +68,9 @@ def main() -> None:
             for name, each in zip(("ours", "llama-server"), map(torch.cat, zip(*answers)), strict=False)
         },
     }
-    print(spread(found))
+    print(spread(result))
     if options.json:
-        write_json(options.json, found)
+        write_json(options.json, result)
 
 
 def answer_variations(
@@ -78,8 +78,8 @@ def answer_variations(
 ) -> tuple[Tensor, ...]:
     """Total variation between exact and computed distributions at each token of an answer, [tokens].
 
-    The temperature is 1. The first tensor is for our computation. With `server`, the address of a
-    llama-server, a second tensor is for the server's computation.
+    Answers are sampled at temperature 0.7; distributions are compared at temperature 1. The first tensor is
+    for our computation. With `server`, the address of a llama-server, a second tensor is for the server's.
     """
     model = pair.target
     assert isinstance(model, PackedModel)

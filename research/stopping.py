@@ -1,7 +1,8 @@
-"""Compares prices at which a draft model stops under "auto": `python -m research.stopping --pair coder`.
+"""Compares rules for stopping a draft model early: `python -m research.stopping --pair coder`.
 
-Each prompt is decoded by plain decoding, by "auto" without stopping, and by "auto" with the price of a
-further level multiplied by each factor (`specdec.drafters.stopping`). Times leave out the prompt's prefill.
+Under "auto" the draft stops before a level that promises fewer tokens than a price (`drafters.stopping`).
+Each prompt is decoded by plain decoding, by "auto" without stopping, and by "auto" with the price multiplied
+by each factor. Times leave out the prompt's prefill.
 """
 
 from __future__ import annotations

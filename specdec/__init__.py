@@ -1,6 +1,6 @@
 """Speculative decoding via exponential races: an exact, readable decoder core.
 
-A name is imported when it is first used, so that the theory does not wait for transformers.
+Names are imported on first use, so that `specdec.theory` does not wait for the import of transformers.
 """
 
 from importlib import import_module

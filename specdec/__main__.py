@@ -9,7 +9,7 @@ from specdec.waiting import Waiting
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command. Its imports take seconds; Ctrl+C and errors during the imports are handled too."""
+    """Run the command. Its imports take seconds, so Ctrl+C and errors are handled during the imports too."""
     with ended():
         with Waiting("starting"), kept():
             from specdec.terminal import command

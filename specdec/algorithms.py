@@ -1,8 +1,8 @@
 """The paper's Algorithms 1 to 5, corrected, as functions of small tables: read this first.
 
 Nothing here is fast, and the decoder does not use it: the tests compare `methods`, `drafters`, `decoding` and
-`optimal` with it, decision by decision on the same randomness. `other_rules`, beside the tests, has the rules
-of other papers.
+`optimal` with it, decision by decision on the same randomness. `tests/helpers/other_rules.py` states the
+rules of other papers in the same way.
 
     Ω           tokens 0, ..., |Ω| - 1
     x           the text so far, a tuple of tokens (the paper's x_{:n})
@@ -14,9 +14,9 @@ of other papers.
     U           [depth, children]: U[d][i] tests the child i of the node at depth d; Uniform(0, 1)
     u           [depth + 1]: u[d] samples the token that follows the node at depth d; Uniform(0, 1)
 
-Randomness is an argument. All nodes of one depth share a race. That changes no distribution: only one of
-these nodes is verified, and earlier races determine which. Sharing makes ERSD's text that of decoding token
-by token on the same races, for every draft. U and u are GSD's own: it must not decide with the draft's race.
+Randomness is an argument. All nodes of one depth share a race. Sharing changes no distribution: at most one
+of these nodes is verified, and earlier races determine which. With shared races, ERSD writes the text of
+autoregressive decoding for every draft. GSD has U and u, because it must not decide with the drafting race.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Path = tuple[int, ...]
 def simple_gsd(x: Text, Q: np.ndarray, P: np.ndarray, e: np.ndarray, U: float, u: Sequence[float]) -> Text:
     """Algorithm 1, simple GSD (k = 1): the one or two next tokens.
 
-    e: [1, |Ω|], whose first arrival under Q is the drafted sample of Q. U: the test. u: [2].
+    e: [1, |Ω|]. Its first arrival under Q is the drafted token. U tests this token. u: [2].
     """
     p, q = given(P, x), given(Q, x)  # [|Ω|] each
     x_draft = arrivals(e[0], q)[0]
@@ -55,8 +55,8 @@ def simple_ersd(x: Text, Q: np.ndarray, P: np.ndarray, e: np.ndarray) -> Text:
 def optimal_tree(k: int, R: Callable[[Path], float], vocab_size: int) -> set[Path]:
     """Algorithm 3, the optimal tree τ*: k + 1 paths, the root () included.
 
-    R(j): the probability that node j is accepted. It is never larger than its parent's or an earlier
-    sibling's.
+    R(j): the probability that node j is accepted. It must not exceed that of the parent or of an earlier
+    sibling.
     """
     tree: set[Path] = {()}
     C: list[tuple[float, Path]] = [(-R((0,)), (0,))]  # a heap has its smallest item first
@@ -80,10 +80,10 @@ def gsd(
     U: Sequence[Sequence[float]],
     u: Sequence[float],
 ) -> Text:
-    """Algorithm 4, greedy speculative decoding: the next tokens, one more than are accepted.
+    """Algorithm 4, greedy speculative decoding: the accepted tokens, and one more.
 
-    Corrected: the test is of the child's token, not of its parent's; after an acceptance j is the child; Q is
-    not needed at a leaf.
+    Corrections to the paper: the test reads the child's token instead of its parent's; after an acceptance, j
+    becomes the child; Q is not read at a leaf.
     """
     x_draft = draft(x, Q, tau, e)
     y: Text = ()
@@ -103,10 +103,10 @@ def gsd(
 
 
 def ersd(x: Text, Q: np.ndarray, P: np.ndarray, tau: Set[Path], e: np.ndarray) -> Text:
-    """Algorithm 5, exponential-race speculative decoding: the next tokens, one more than are accepted.
+    """Algorithm 5, exponential-race speculative decoding: the accepted tokens, and one more.
 
-    Corrected: the winner is taken from the race under P, not from the race under Q; after an acceptance j is
-    the child; there is a race at the leaves too.
+    Corrections to the paper: the winner comes from the race under P, not from the race under Q; after an
+    acceptance, j becomes the child; leaves have a race too.
     """
     x_draft = draft(x, Q, tau, e)
     y: Text = ()
@@ -123,13 +123,13 @@ def ersd(x: Text, Q: np.ndarray, P: np.ndarray, tau: Set[Path], e: np.ndarray) -
 def draft(
     x: Text, Q: np.ndarray, tau: Set[Path], e: np.ndarray | Mapping[Path, np.ndarray]
 ) -> dict[Path, int]:
-    """Lines 2 to 13 of Algorithm 4 and 2 to 11 of Algorithm 5: x̃_j for each j in τ but the root.
+    """Lines 2 to 13 of Algorithm 4 and 2 to 11 of Algorithm 5: x̃_j for each j in τ except the root.
 
-    e: races by depth, or by path.
+    e: the races, by the depth or by the path of the node whose children they draft.
 
-    The child i of a node is arrival number i of its race under Q: a sample of Q without its earlier siblings.
-    Corrected: a race has as many arrivals as Q has support; a path beyond these arrivals has no token, nor
-    has any path below it.
+    Child i of a node is arrival number i of the node's race under Q: a sample of Q without the earlier
+    siblings. Correction to the paper: only tokens with Q > 0 arrive. A path for which no arrival is left has
+    no token, and neither have the paths below it.
     """
     x_draft: dict[Path, int] = {}
     # in lexicographic order each path comes after its parent and its earlier siblings
@@ -152,7 +152,7 @@ def given(P: np.ndarray, x: Text) -> np.ndarray:
 
 
 def arrivals(e: np.ndarray, p: np.ndarray) -> list[int]:
-    """The tokens in the order of their arrival at e_i / p_i (Section 3), as many as p has support."""
+    """The tokens with p_i > 0, in the order of their arrival times e_i / p_i (Section 3)."""
     support = [i for i in range(len(p)) if p[i] > 0]
     return sorted(support, key=lambda i: e[i] / p[i])
 
@@ -160,14 +160,14 @@ def arrivals(e: np.ndarray, p: np.ndarray) -> list[int]:
 def residual(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
     """The residual distribution max(P - Q, 0), normalised, [|Ω|] (Section 2).
 
-    Corrected: where max(P - Q, 0) is zero everywhere (P and Q are equal up to rounding), P is returned.
+    Correction to the paper: if max(P - Q, 0) is zero everywhere (P equals Q up to rounding), P is returned.
     """
     P_residual = np.maximum(P - Q, 0)
     return P_residual / P_residual.sum() if P_residual.sum() > 0 else P
 
 
 def without(Q: np.ndarray, token: int) -> np.ndarray:
-    """Q given that it does not draw this token, [|Ω|] (Algorithm 4); all zero if Q has no other token."""
+    """Q conditioned on not drawing this token, [|Ω|] (Algorithm 4); all zero if Q has no other token."""
     Q = Q.copy()  # a copy, because the draft's own table must not change
     Q[token] = 0
     return Q / Q.sum() if Q.sum() > 0 else Q

@@ -15,7 +15,7 @@ from itertools import chain, cycle
 from typing import Any
 
 Split = Callable[[str], list[int]]
-"""Maps a text to the token ids of a tokenizer, without a token that begins texts."""
+"""A function from a text to its token ids, without a beginning-of-text token."""
 
 Turn = dict[str, Any]
 """A message as templates read it: its role and its content."""
@@ -49,8 +49,8 @@ def chat_text(tokenizer: Any, message: str, history: Sequence[str] = ()) -> str:
 def chat_ids(tokenizer: Any, split: Split, message: str, history: Sequence[str] = ()) -> list[int]:
     """Token ids of `chat_text` in which no message becomes a control token.
 
-    split: returns the ids of a text, special tokens included. If no message contains the string of a control
-    token, the result is `split(chat_text(...))`. ValueError as for `chat_text`.
+    split: tokenizes a text; the string of a special token becomes this token. If no message contains such a
+    string, the result is `split(chat_text(...))`. ValueError as for `chat_text`.
     """
     messages = (*history, message)
     mark = _unused("".join(messages))
@@ -109,7 +109,7 @@ class _Controls:
         return list(chain.from_iterable(self._without(message[begin:end]) for begin, end in ends))
 
     def inside(self, part: str) -> list[int]:
-        """The ids of a text inside a message, without the space that begins a text."""
+        """The ids of a part as in the middle of a text: without the space that may begin a whole text."""
         for number, token in self._tokens.items():
             ids = self._split(token + part)
             if ids[:1] == [number]:
@@ -117,8 +117,8 @@ class _Controls:
         return self._split(part)
 
     def _without(self, part: str) -> list[str]:
-        """Splits a part within each control token that the tokenizer still finds in it. Some tokenizers
-        change letters before they look for control tokens, so that the first split misses some."""
+        """Cuts a part within each control token that the tokenizer still finds in it. Some tokenizers
+        normalize a text before they look for control tokens, so that the search for strings misses some."""
         parts = []
         while self._holds(part):
             end = bisect_left(range(len(part)), True, key=lambda length: self._holds(part[:length]))

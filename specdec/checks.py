@@ -51,7 +51,7 @@ def real(value: Any) -> float | None:
 def reals(value: Any) -> np.ndarray | None:
     """The value as a new float64 array; None if it contains anything but real numbers.
 
-    Numpy itself would read texts as numbers, and drop the imaginary part of complex numbers.
+    Numpy itself would convert strings to numbers, and drop the imaginary part of complex numbers.
     """
     if hasattr(value, "is_complex"):  # a tensor; this test needs no import of torch
         return None if value.is_complex() else value.detach().cpu().double().numpy().copy()

@@ -36,9 +36,9 @@ DRAFT = File(
 )
 LICENCE = "Apache 2.0"
 SIZE = f"{(TARGET.size + DRAFT.size) / 1e9:.1f} GB"
-"""The size of both files, in words."""
+"""The size of both files together, as text."""
 MEMORY = 2_400_000_000
-"""Bytes that a process needs for both models in the compiled forward of a CPU."""
+"""Bytes of memory that a process needs for both models with the compiled forward pass of a CPU."""
 VARIABLE = "SPECDEC_MODELS"
 """The environment variable that names a folder with both files."""
 MISSING = (
@@ -48,8 +48,8 @@ MISSING = (
 
 
 def installed() -> tuple[Path, Path] | None:
-    """The files of target and draft, in the folder of `VARIABLE` or in the hub's cache. None if neither has
-    both."""
+    """The files of target and draft, in the folder of `VARIABLE` or in the hub's cache; None if neither
+    place has both files."""
     from huggingface_hub import try_to_load_from_cache
 
     folder = Path(os.environ.get(VARIABLE) or os.devnull)

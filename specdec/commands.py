@@ -19,7 +19,7 @@ from specdec.shipped import PAIRS
 
 @contextmanager
 def ended() -> Iterator[None]:
-    """A context in which a command, its imports included, ends without a traceback.
+    """A context in which a command and its imports end without a traceback in the following cases.
 
     A user's mistake (ValueError), a file that can't be read or written, and a missing package give one line
     and exit code 1. Ctrl+C gives exit code 130, after the message of the KeyboardInterrupt if it has one. If
@@ -77,12 +77,12 @@ class Parser(ArgumentParser):
 
 def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") -> None:
     """Adds the options that `loading.load_with_progress` reads. help: the help of --target."""
-    parser.add_argument("--pair", choices=PAIRS, help="a pair of ours, instead of --target and --draft")
+    parser.add_argument("--pair", choices=PAIRS, help="a pair by name, instead of --target and --draft")
     parser.add_argument("--download", action="store_true", help=f"let --pair coder download its {SIZE}")
     parser.add_argument("--target", help=help)
     parser.add_argument(
         "--draft",
-        help="hub id, folder or GGUF file; by default the draft of this project for the target, if any",
+        help="hub id, folder or GGUF file; by default this project's draft for the target, if it has one",
     )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
     parser.add_argument(
@@ -94,7 +94,7 @@ def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") 
     parser.add_argument(
         "--draft-dtype", help="dtype of the draft, by default the target's; int4 and int8 round its weights"
     )
-    parser.add_argument("--draft-ids", type=int, help="let the draft score only this many first ids")
+    parser.add_argument("--draft-ids", type=int, help="the draft scores only this many first token ids")
 
 
 def to_write(text: str) -> Path:

@@ -18,8 +18,8 @@ from torch import Tensor
 
 _around = threading.local()
 ONE_GRAPH = threading.Lock()
-"""torch captures one CUDA graph at a time in a process, and a graph's inputs belong to one forward at a time.
-Who frees a GPU's unused memory takes this lock, because that breaks a capture."""
+"""The lock for CUDA graphs: a process can capture only one at a time, and only one forward pass at a time may
+use a graph's inputs. Code that frees a GPU's unused memory takes this lock, because that breaks a capture."""
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def upload(numbers: Sequence[int], device: torch.device) -> Tensor:
 
 
 def upload_into(place: Tensor, numbers: Sequence[int]) -> None:
-    """As `upload`, into a tensor, int64 [n], that is there already."""
+    """As `upload`, but into an existing tensor, int64 [n]."""
     place.copy_(_on_host(numbers, place.device), non_blocking=True)
 
 

@@ -2,7 +2,7 @@
 
 The text before a verified node of a draft tree has the target's distribution. So texts of the target, with P
 and Q at each position, are all the data that is needed. For each position one race and one set of uniforms
-are drawn. The hazards learn to predict which child would have been accepted.
+are drawn. The hazards are fitted to predict which child would have been accepted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _CHUNK = 64
 """Tokens that are scored in one forward pass."""
 _RIDGE = 1e-4
-"""Weight of the penalty that keeps weights finite if a feature never varies."""
+"""The weight of the penalty on squared weights, which keeps them finite if a feature never varies."""
 _TEXT = 200
 """The largest number of tokens in one text."""
 
@@ -74,8 +74,8 @@ def learn_context(
     samples = _joined([sampled(*_distributions(pair, sampling, *text), method, noise) for text in texts])
     if not samples.accepted.any():
         raise ValueError(
-            f"tokens = {tokens}: none of the tokens that the draft proposed in them was accepted, so there "
-            f"is nothing to learn; raise tokens, or try another draft"
+            f"tokens = {tokens}: in texts of this length no drafted token was accepted, so there is nothing "
+            f"to learn; raise tokens, or try another draft"
         )
     return fitted(samples, method)
 

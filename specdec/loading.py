@@ -1,4 +1,4 @@
-"""Loading of pairs of models: from a hub, from a folder, or the embedded pair."""
+"""Loads pairs of models: from the hub, from folders or GGUF files, or this project's own pairs by name."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def load_pair(
 ) -> ModelPair:
     """Loads a pair from hub ids, local folders or GGUF files, or one of our pairs by its name.
 
-    "smollm2" is a chat model of 135 M parameters (`specdec.smollm2`), "coder" is Qwen2.5-Coder, 1.5 B with
-    0.5 B in four bits (`specdec.coder`), and "stories" is the embedded pair.
-    Without arguments, "smollm2" is loaded if its weights are installed, otherwise "stories". A target without
-    a draft decodes autoregressively. Only safetensors are loaded (a GGUF file is converted to them), and
-    never remote code. The draft may have another tokenizer (`models.other_tokenizer`). As a draft for another
-    target, "stories" is the embedded draft, "smollm2" is SmolLM2-135M itself, and "coder" its model of 0.5 B.
+    "smollm2" is a chat model of 135 M parameters with a draft (`specdec.smollm2`). "coder" is Qwen2.5-Coder
+    of 1.5 B parameters with 0.5 B as its draft, in four bits (`specdec.coder`). "stories" is the embedded
+    pair. Without arguments, "smollm2" is loaded if its weights are installed, otherwise "stories". A target
+    without a draft decodes autoregressively. Only safetensors are loaded (a GGUF file is converted to them),
+    and never remote code. The draft may have another tokenizer (`models.other_tokenizer`). As draft of
+    another target, "stories" is the embedded draft, "smollm2" SmolLM2-135M itself, "coder" the 0.5 B model.
 
     device: `auto` (a GPU if there is one, several with accelerate if needed), `cpu`, `cuda`, `cuda:1`. dtype:
     `auto` (as stored: a GGUF file's own bits on a CPU with the compiled forward; float32 for the embedded
@@ -65,10 +65,10 @@ def load_pair(
     changes neither the distribution of texts nor ERSD's text. Rounding the target makes it another model.
     draft_ids: the only ids that the draft scores, which makes its output matrix smaller and changes neither
     the distribution of texts nor ERSD's text. A number stands for that many first ids and the ids that end a
-    text; None stands for all ids, or those of a `FrequentFirst`. download: whether the files of "coder",
-    1.6 GB, may be fetched from the hub if they are missing. report: is called with the progress
-    (`models.source.Progress`), and may raise to end loading. ValueError names what is missing or does not
-    fit. If memory is too small, it is raised before weights are fetched or read.
+    text; None stands for all ids, of which the compiled forward may skip rare ones (`FrequentFirst`).
+    download: whether the files of "coder", 1.6 GB, may be fetched from the hub if they are missing. report: a
+    function that gets each `models.progress.Progress`; an error that it raises ends loading. ValueError names
+    what is missing or does not fit. Too little memory is detected before weights are fetched or read.
     """
     if not callable(report):
         raise ValueError(f"report = {report!r} can't be called with a Progress")
@@ -90,7 +90,7 @@ def load_pair(
     elif draft_ids is not None:
         raise ValueError(f"draft_ids = {draft_ids!r:.60} need a draft that scores all ids of its target")
     _check(parts, report)
-    for part in parts:  # meanwhile the forward pass is compiled; the first check of a model waits for it
+    for part in parts:  # the forward pass is compiled in the background; a model's first check waits for it
         convert(part.source, part.device, part.dtype, report)
     target_model, *drafts = (part.load(report) for part in parts)
     tokenizer, draft_tokenizer = _tokenizers(parts)
@@ -113,14 +113,14 @@ class _Wanted(NamedTuple):
     draft_dtype: str | None
 
     def located(self, draft_device: str, download: bool, report: Report) -> _Wanted:
-        """Names of our pairs become the places of their models, and missing dtypes the usual ones."""
+        """Replaces names of our pairs by the places of their models, and missing dtypes by the usual ones."""
         target, draft, dtype, draft_dtype = self
         if target in PAIRS:
             name, (target, own, usual) = target, _ours(str(target), download, report)
             draft, dtype = own if draft in (None, "", name) else draft, usual if dtype == "auto" else dtype
             as_usual = name == CODER and draft == own and draft_dtype is None and dtype in ("auto", PACKED)
             if as_usual and expected() and on_cpu(draft_device):
-                draft_dtype = FOUR_BITS  # its file has more bits, which cost more time than they save
+                draft_dtype = FOUR_BITS  # the more exact weights of its file cost more time than they save
         if draft in PAIRS:
             itself, own, _ = _ours(str(draft), download, report)
             draft = itself if draft == SMOLLM2 else own
@@ -128,7 +128,7 @@ class _Wanted(NamedTuple):
 
 
 def _check(parts: Sequence[_Part], report: Report) -> None:
-    """Find the models. ValueError if one is missing, or the memory is too small for all."""
+    """Find the models. ValueError if one is missing, or if the memory is too small for all of them."""
     for part in parts:
         report(Progress("asking", str(part.name)))
         part.find()

@@ -4,11 +4,11 @@ A node's acceptance is never larger than its parent's, so the k nodes with the h
 Under independent acceptances ("0-th order") the acceptance of a path is the product of `acceptance[i]` over
 its child indices. Taking the nodes greedily from a priority queue costs O(k log k).
 
-The greedy choice needs earlier siblings to be at least as acceptable as later ones. A measured vector may
-break that: (.5, .02, .4) with k = 4 gives .9375 greedily and 1.17 at best. Such vectors go through the
-dynamic program, which is exact for every vector and costs O(k² · len(acceptance)). Where that is too slow,
-each run of siblings that increases is first replaced by its mean. `chosen_algorithm` says which of the three
-algorithms a vector gets.
+The greedy choice is optimal only if no sibling is more likely to be accepted than an earlier one. A measured
+vector may violate this: (.5, .02, .4) with k = 4 gives .9375 greedily and 1.17 at best. Such vectors go
+through the dynamic program, which is exact for every vector and costs O(k² · len(acceptance)). Where that is
+too slow, each run of siblings whose acceptance increases is first replaced by its mean. `chosen_algorithm`
+says which of the three algorithms a vector gets.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ def pop_order(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> tupl
     because the best trees of such a vector need not contain each other.
 
     It takes O(k log d) for d child indices, with one sorted queue per child index instead of one queue of
-    nodes. Nodes are taken in order of rising cost = -log acceptance. The candidates that are child i of the
-    nodes taken so far therefore come in rising order too. Only the head of each of the d queues is on the
-    heap. Among equal costs the smaller child index comes first, so that siblings are in order.
+    nodes. Nodes are taken in order of rising cost = -log acceptance. So the children with index i of the
+    nodes taken so far have rising costs too: they are queue i. Only the head of each of the d queues is on
+    the heap. Among equal costs the smaller child index comes first, so that siblings are in order.
     """
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     vector = checked_acceptance(acceptance)

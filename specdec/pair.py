@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from specdec.models import Model
 
 _MOST_PADDING = 1024
-"""Two models with one vocabulary have numbers of logits that differ by at most this: models of one family pad
-their logits to different multiples."""
+"""The largest difference between the numbers of logits of two models with one vocabulary, because models of
+one family pad their logits to different multiples."""
 
-_OF_TOKENIZERS = ("__call__", "get_vocab", "get_added_vocab", "decode", "convert_ids_to_tokens")
+_TOKENIZER_METHODS = ("__call__", "get_vocab", "get_added_vocab", "decode", "convert_ids_to_tokens")
 
 
 @runtime_checkable
@@ -57,7 +57,7 @@ class ModelPair:
     ids and texts are empty. draft_tokenizer: the draft's own. If its vocabulary differs from the target's,
     `draft` becomes an `OtherTokenizerModel`, which proposes the tokens whose strings both tokenizers have.
 
-    eos_ids: tokens that end a text, as tokenizer and generation settings say when the pair is made.
+    eos_ids: the tokens that end a text, from tokenizer and generation settings when the pair is made.
     vocab_size: the number of ids from 0 to the tokenizer's largest, gaps included, as far as the target
     scores them; padding of the logits is cut off. Raises ValueError if draft and target score different
     tokens. After a change of a model in memory, such as training, call `refresh`. A pair can be pickled if
@@ -81,7 +81,7 @@ class ModelPair:
         self.vocab_size = self._shared_vocab_size()
         self.token_texts = TokenTexts(tokenizer)
         self.measurements: dict[Any, Any] = {}  # acceptance, by method and sampling
-        self.learned: dict[str, Any] = {}  # kept by "auto": experience from the runs so far
+        self.learned: dict[str, Any] = {}  # the experience of "auto" from the runs so far
 
     @property
     def drafting(self) -> Model:
@@ -105,7 +105,7 @@ class ModelPair:
         """Token ids of a prompt. An empty text becomes the token that texts begin with.
 
         The string of a special token in a text becomes this token, as in transformers, so that a prompt can
-        follow a chat template by hand; messages of other people belong into `chat_prompt`.
+        follow a chat template by hand; messages from other people belong in `chat_prompt`.
         ValueError if the prompt is a text and there is no tokenizer, if an id is not in the vocabulary, or if
         there is no token to start from.
         """
@@ -148,7 +148,7 @@ class ModelPair:
         """Token ids of `chat_text`: the prompt with which a chat model answers this message.
 
         control_tokens: whether the string of a control token in a message, such as `<|im_end|>`, becomes this
-        token, as in transformers. By default it stays text, so that nobody can end a turn in a message.
+        token, as in transformers. By default it stays text, so that a message can't end its own turn.
         ValueError if the pair's tokenizer has no template.
         """
         # the template itself writes the token that texts begin with
@@ -202,7 +202,7 @@ class ModelPair:
             ending = [token_id for token_id in self.eos_ids if token_id < scored]
             if self.tokenizer.eos_token_id is not None and not ending:
                 raise ValueError(
-                    f"no text would end: the tokenizer ends them with {self.tokenizer.eos_token!r}, id "
+                    f"no text would end: the tokenizer ends texts with {self.tokenizer.eos_token!r}, id "
                     f"{self.tokenizer.eos_token_id:,}, but the target scores {scored:,} tokens"
                 )
             return min(scored, 1 + max((*ids.values(), *ending)))
@@ -233,7 +233,7 @@ def _check_tokenizer(tokenizer: Any | None) -> None:
     """ValueError if a tokenizer lacks a method that a pair needs, as some classes of transformers do."""
     if tokenizer is None:
         return
-    lacking = [name for name in _OF_TOKENIZERS if not callable(getattr(tokenizer, name, None))]
+    lacking = [name for name in _TOKENIZER_METHODS if not callable(getattr(tokenizer, name, None))]
     if lacking or isinstance(tokenizer, type):
         raise ValueError(
             f"{_shown(tokenizer)} is not a tokenizer of a language model"

@@ -33,6 +33,6 @@ def with_interval(row: Mapping[str, Any]) -> str:
 
 
 def listed(parts: Sequence[str], between: str = ", ") -> str:
-    """The parts joined by commas, with "and" before the last one."""
+    """The parts joined by commas, with "and" before the last one; without "and" for another separator."""
     *most, last = parts or ["nothing"]
     return f"{between.join(most)}{' and ' if between == ', ' else between}{last}" if most else last

@@ -32,7 +32,7 @@ to rounding."""
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How logits become probabilities.
+    """The settings with which logits become probabilities.
 
     temperature: 0 is greedy (all mass on the argmax). Values above 0 and below 1e-10 count as 1e-10.
     top_k: keep the k most probable tokens; 0 or None keeps all.
@@ -165,8 +165,8 @@ class LazyLogProbs(Sequence[Any]):
         return self._weights[row]
 
     def launched(self) -> Tensor | None:
-        """All rows on a GPU, [n, vocabulary], for which the host does not wait; NaN for broken logits. None
-        where a row is computed or checked at its first access: on a CPU, and at temperature 0."""
+        """All rows [n, vocabulary], launched on a GPU without waiting for it; rows of broken logits are NaN.
+        None on a CPU and at temperature 0, where rows are computed and checked on first access."""
         logits = self._logits
         if not isinstance(logits, Tensor) or logits.device.type == "cpu" or not self._sampling.temperature:
             return None
@@ -176,9 +176,8 @@ class LazyLogProbs(Sequence[Any]):
 
 
 def race_weights(log_p: Sequence[Any], row: int) -> Any:
-    """Log-weights [vocabulary] for the race of one of several distributions: they are log_p[row], or differ
-    from it by a constant, because no race needs the normalisation. They are not checked, and None where
-    log_p[row] is None."""
+    """Log-weights [vocabulary] for the race of this row: log_p[row], or log_p[row] plus a constant, because
+    no race needs the normalisation. They are not checked. None if log_p[row] is None."""
     return log_p.weights(row) if isinstance(log_p, LazyLogProbs) else log_p[row]
 
 
@@ -212,7 +211,7 @@ def _nucleus_cutoff(log_p: Tensor, top_p: float) -> Tensor:
 
 
 def _most_probable(log_p: Tensor, top_p: float) -> Tensor:
-    """The largest log-probabilities in order; they have at least a mass of top_p."""
+    """The largest log-probabilities in falling order, with a mass of at least top_p together."""
     # On another device, checking whether the guess was large enough would have to wait for the device.
     if log_p.device.type == "cpu":
         values = log_p.topk(min(_NUCLEUS_GUESS, log_p.shape[-1]), -1).values

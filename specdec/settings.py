@@ -148,8 +148,8 @@ class RunSettings(NamedTuple):
 
     @property
     def draft_sampling(self) -> Sampling:
-        """The sampling settings of the draft model: those of the target, except for the draft temperature if
-        it is given."""
+        """The sampling settings of the draft model: those of the target, with the draft temperature if it is
+        given."""
         if self.draft_temperature is None:
             return self.sampling
         return replace(self.sampling, temperature=self.draft_temperature)
@@ -162,7 +162,7 @@ class RunSettings(NamedTuple):
     def _checked_draft_temperature(self) -> float | None:
         try:
             return None if self.draft_temperature is None else self.draft_sampling.temperature
-        except ValueError as error:  # the rest comes from the target's sampling, which is already checked
+        except ValueError as error:  # about the temperature: the target's sampling is already checked
             raise ValueError(f"draft_{error}") from None
 
 

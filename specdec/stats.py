@@ -19,15 +19,15 @@ from specdec.trace import Round
 from specdec.trace.acceptance import counted
 
 Z = 1.96
-"""Standard errors of a 95% interval, for 30 prompts or more."""
+"""The half width of a 95% interval in standard errors; for means, it needs 30 prompts or more."""
 
 
 @dataclass(frozen=True)
 class IndexAcceptance:
     """How often the child with one index was accepted.
 
-    offered: number of verified nodes with such a child. accepted: number of nodes that accepted it. Hence
-    accepted / offered estimates R(index), whatever happened at smaller indices.
+    offered: number of verified nodes with such a child, whether or not they accepted an earlier one.
+    accepted: number of nodes that accepted it. So accepted / offered estimates R(index).
     """
 
     child_index: int
@@ -92,10 +92,10 @@ def index_counts(rounds: Iterable[Round], topology: Topology) -> IndexCounts:
 def acceptance_vector(accepted: Sequence[int], reached: Sequence[int]) -> np.ndarray:
     """R by child index from counts of nodes that `reached` each child and of those that `accepted` it.
 
-    R(i) is the probability that all earlier children are rejected, times the rate at which this one is
-    accepted then. So R sums to at most one, even if some indices were counted on other trees or more often
-    than others. Plain quotients accepted / offered may sum to more. R may increase at some index, by chance
-    or truly.
+    R(i) is the probability that all earlier children are rejected, times the rate at which child i is
+    accepted in that case. So R sums to at most one, even if some indices were counted on other trees or more
+    often than others. Plain quotients accepted / offered may sum to more. R may increase at some index, by
+    chance or truly.
     """
     rates, passed = [], 1.0
     for taken, count in zip(accepted, reached, strict=True):

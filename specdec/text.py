@@ -24,7 +24,7 @@ class TextStream:
 
     The pieces of all tokens and of `flush`, joined, are the text that `tokenizer.decode` gives for prompt and
     tokens without special tokens, minus the prompt's own text. If the prompt ends inside a character, its own
-    text is not a prefix of the whole; the pieces then start at the first difference. No token id raises.
+    text is not a prefix of the whole; the pieces then start at the first difference. No id raises an error.
 
     Three things are held back: an unfinished character; a run of byte tokens (`<0xC3>`), because one invalid
     byte turns the whole run into replacement characters; and characters that the tokenizer's clean-up of
@@ -63,7 +63,7 @@ class TextStream:
         return "" if self._tokenizer is None else self._piece(self._decode(self._window), last=True)
 
     def _piece(self, text: str, last: bool = False) -> str:
-        """The text that was not given out yet. text: the settled text of the window."""
+        """The text that was not returned yet. text: the settled text of the window."""
         dropped, piece = self._given.change(text)
         return piece if self._cleaned is None else self._cleaned.piece(dropped, piece, last)
 
@@ -94,18 +94,18 @@ class TextStream:
         self._limit = 2 * len(self._window)
 
     def _last_of(self, prompt_ids: Sequence[int]) -> list[int]:
-        """The prompt's last tokens, without those that have no text. They are all that can influence how the
-        next text begins."""
+        """The prompt's last tokens, without silent ones. Earlier tokens can't influence how the next text
+        begins."""
         for count in _doubled(_CONTEXT, len(prompt_ids)):
-            recent = self._heard(prompt_ids[-count:])
+            recent = self._without_silent(prompt_ids[-count:])
             closed = list(recent)
             while closed and self._kind(closed[-1]) == "byte":
                 closed.pop()
             if len(self._split(closed)[0]) >= _TELLING:
                 return recent
-        return self._heard(prompt_ids)
+        return self._without_silent(prompt_ids)
 
-    def _heard(self, token_ids: Sequence[int]) -> list[int]:
+    def _without_silent(self, token_ids: Sequence[int]) -> list[int]:
         return [token_id for token_id in token_ids if self._kind(token_id) != "silent"]
 
     def _kind(self, token_id: int) -> Kind:
@@ -119,15 +119,15 @@ class TextStream:
 
 
 class _Given:
-    """A growing text whose beginning was already given out."""
+    """A growing text. text: its beginning, which belongs to the prompt or was already returned."""
 
     def __init__(self, text: str):
         self.text = text
 
     def change(self, text: str) -> tuple[int, str]:
-        """Takes the new text. Returns how many given characters it drops, and the text that it adds.
+        """Takes the new text. Returns how many characters of the old one it drops, and the text that it adds.
 
-        Nothing changes if the new text is a prefix of the given one, because the rest may still follow.
+        Nothing changes if the new text is a prefix of the old one, because the rest may still follow.
         """
         given = self.text
         if given.startswith(text):
@@ -202,10 +202,10 @@ def _kind_of(tokenizer: Any, token_id: int) -> Kind:
     token = _token(tokenizer, token_id)
     if token is None:
         return "silent"
-    heard = decoded(tokenizer, [token_id], skip_special=True)
-    if BYTE_TOKEN.fullmatch(token) and heard != token:
+    text = decoded(tokenizer, [token_id], skip_special=True)
+    if BYTE_TOKEN.fullmatch(token) and text != token:
         return "byte"
-    return "plain" if heard or not decoded(tokenizer, [token_id]) else "silent"
+    return "plain" if text or not decoded(tokenizer, [token_id]) else "silent"
 
 
 def cleans_up(tokenizer: Any) -> bool:
@@ -286,4 +286,4 @@ except the last character of each. A replacement never reaches across any other 
 _CONTEXT = 8
 """Number of tokens that is usually enough context to decode the tokens after them."""
 _TELLING = 4
-"""If two windows agree in this many characters, they continue alike, because no character has more bytes."""
+"""Two windows that agree in this many last characters continue alike: no character has more bytes."""

@@ -1,8 +1,8 @@
 """Shapes of draft trees: simple, sequence, batch, SpecInfer's tree, and any tree from its paths.
 
 A topology says how many children each node gets, never which tokens. Nodes are in level order (by depth, then
-by path), so that a level is one contiguous slice and parents come before children. The *rows* number the
-nodes with the root: row 0 is the root, and row i + 1 is `paths[i]`. A target call scores the rows in this
+by path), so that a level is one contiguous slice and parents come before children. *Rows* number all nodes
+and the root: row 0 is the root, and row i + 1 is the node `paths[i]`. A target call scores the rows in this
 order.
 
     Topology([(0,), (1,), (0, 0)])      row 0 ─┬─ row 1 (0,) ─── row 3 (0, 0)
@@ -32,8 +32,8 @@ class Topology:
     paths: tuples of 0-based child indices in any order; every ancestor and every earlier sibling
     of a path must be there too. Raises ValueError naming the path that does not fit.
 
-    A node is two integers, parent row and child index, so that a deep tree costs O(k). Its paths cost
-    O(k · depth) and are built when they are first read.
+    A node is stored as two integers, parent row and child index, so that a deep tree takes O(k) memory. The
+    paths take O(k · depth) and are built when they are first read.
     """
 
     def __init__(self, paths: Iterable[Sequence[int]]):
@@ -121,7 +121,7 @@ class Topology:
         return tuple(paths[1:])
 
     def path(self, row: int) -> Path:
-        """The path of a row, the root's being ()."""
+        """The path of a row; () for the root."""
         return self.paths[row - 1] if row else ()
 
     @cached_property
@@ -168,7 +168,7 @@ class Topology:
         return self.subset(row for row in range(1, len(self.parents)) if self.depths[row] <= depth)
 
     def subset(self, rows: Iterable[int]) -> Topology:
-        """The topology of the root and these rows; a row's parent and earlier siblings must be among them."""
+        """The topology of the root and these rows, which must include a row's parent and earlier siblings."""
         old_rows = [0, *rows]
         new = {row: i for i, row in enumerate(old_rows)}
         parents = [-1, *(new[self.parents[row]] for row in old_rows[1:])]

@@ -47,7 +47,7 @@ def verify_ersd(
 
 
 class _GivenNoise(NamedTuple):
-    """Noise that the caller gives, by depth: a `Noise`."""
+    """A `Noise` made of the values that the caller gives by depth."""
 
     uniform: Callable[[int, int], float] = lambda *_: 0.5
     residual_uniform: Callable[[int], float] = lambda *_: 0.5

@@ -12,7 +12,7 @@ PATIENCE = 2.0
 
 
 class Waiting:
-    """Says what is being done while the block runs, if it takes longer than `PATIENCE` seconds.
+    """Prints `what`, the name of the work, while the block runs for longer than `PATIENCE` seconds.
 
     On a terminal one line counts seconds and is erased at the end; elsewhere the message is written once.
     """

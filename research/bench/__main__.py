@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     result = command.compared(contest)
     command.show(result)
     if options.json:
-        write_json(options.json, result)  # what follows takes minutes
+        write_json(options.json, result)  # the profile takes minutes
     if command.device_of(options) == "cpu":
         profiles = {each.name: profile(contest.pairs[each.dtype], each, contest.trial[0]) for each in own}
         print(f"\n{table(profiles)}")

@@ -70,7 +70,7 @@ class Comparison(Experiment):
     grid: the values of each field. They are arguments of `stream`, except for "tree": its list is empty,
     because the names of the trees are used. seed: the seeds of all texts are derived from it. prepared:
     chooses prompts and trees. prompt: returns the prompt of a cell, which is one text at one point.
-    differences: compares a point with others, by names for the summary. check: called with each decoded text.
+    differences: a point's differences from other points, by name. check: called with each decoded text.
     """
 
     smoke: Mapping[str, Any] = field(default_factory=lambda: {"prompts": 2, **SHORT})

@@ -4,8 +4,8 @@
     python -m research.experiments.lists --smoke   # every stage, in seconds
 
 At some tokens of each text, acceptance is computed for ERSD's first n arrivals and for Gumbel list sampling
-(the winners of n independent races). Lower bounds of both are computed too, and so is the most that any rule
-can accept of either kind of drafts. The same is computed for pairs of random distributions.
+(the winners of n independent races), with lower bounds of both, and with the most that any rule can accept of
+either kind of drafts. The same is computed for pairs of random distributions.
 """
 
 from __future__ import annotations

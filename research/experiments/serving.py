@@ -7,9 +7,9 @@
 
 ERSD decodes on the optimal trees of k tokens, built from its own acceptance on this pair; all texts have the
 same tree. k = 0 drafts nothing. `auto` divides one budget of drafted tokens among the texts. All points of a
-repeat decode the same texts, prefills included; a text that ends makes room for the next. Every text must
-equal that of plain decoding. Seconds are processor time of one thread, which equals elapsed time on an idle
-machine. Results are medians over the repeats, with the lowest and the highest value.
+repeat decode the same texts; a text that ends makes room for the next. Every text must equal that of plain
+decoding. Seconds are processor time of one thread, with prefills; on an idle machine they equal elapsed time.
+Results are medians over the repeats, with the lowest and the highest value.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 Gumbel list sampling (Rowan, Phan and Khisti, 2025) runs n independent races. Draft k is the winner of race k
 under Q. The target's token is the winner under P of a race in which each token has the smallest of its n
-exponentials. ERSD drafts the first n arrivals of one race (`ersd_acceptance_by_index`). Given that the
-target's token is j with arrival time T, c(z) = Σ_i max(q_i z - p_i, 0) and r = p / q:
+exponentials. ERSD drafts the first n arrivals of one race (`ersd_acceptance_by_index`). Let j be the target's
+token, T its arrival time, c(z) = Σ_i max(q_i z - p_i, 0) and r = p / q. Then
 
     the race with j's smallest exponential has j as its draft with probability exp(-T c(r_j)),
-    each other race has j as its draft with probability q_j T ∫_{r_j}^∞ exp(-T c(z)) dz,
+    each other race has j as its draft with probability q_j T ∫_{r_j}^∞ exp(-T c(z)) dz.
 
 These events are independent given T, which has the density n e^-nT. Between ratios c is linear, so the
 integral over z is a sum.

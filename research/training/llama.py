@@ -64,7 +64,7 @@ class ResidualDropout:
 def plain_attention(
     _module: object, q: Tensor, k: Tensor, v: Tensor, _mask: object, scaling: float = 1.0, **_options: object
 ) -> tuple[Tensor, None]:
-    """Causal attention by two matrix products in bfloat16: to train on a CPU, 3 times as fast as sdpa."""
+    """Causal attention by two matrix products in bfloat16. It trains on a CPU 3 times as fast as sdpa."""
     rows, heads, length, size = q.shape
     q, k, v = (x.to(torch.bfloat16).reshape(rows * heads, length, size) for x in (q, k, v))
     mask = torch.full((length, length), -1e4, dtype=torch.bfloat16, device=q.device).triu(1)

@@ -8,6 +8,6 @@ report        medians, paired ratios with intervals, and the tables
 bandwidth     the speed of plain decoding as a share of what memory allows
 command       the options, the run, the table and the JSON
 
-`python -m research.bench`, beside the package, does the same on pairs with random weights, and shows the
-processor time of each part of a round.
+`python -m research.bench`, which is not part of the package, does the same on pairs with random weights, and
+shows the processor time of each part of a round.
 """

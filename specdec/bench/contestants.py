@@ -143,8 +143,8 @@ def theirs(pair: ModelPair, sampling: Sampling, **options: Any) -> Callable[[Wor
         stages["rest"] = seconds - sum(stages.values())
         tokens = output.shape[1] - ids.shape[1]
         # on a GPU a forward pass returns as soon as it is launched
-        told_apart = stages if ids.device.type == "cpu" else None
-        return Sample(seconds, cpu_seconds, tokens, target_calls.count, told_apart)
+        known_stages = stages if ids.device.type == "cpu" else None
+        return Sample(seconds, cpu_seconds, tokens, target_calls.count, known_stages)
 
     return run
 

@@ -44,7 +44,7 @@ def checked_indices(indices: Iterable[int]) -> list[int]:
 
 
 def checked_key(seed: int, position: int) -> tuple[int, int]:
-    """Check the seed and position of a message, which key its noise: 64-bit integers, else ValueError."""
+    """Return the seed and position that key a message's noise; ValueError unless both are 64-bit integers."""
     return checked_seed(seed), whole("position", position, 0, (1 << 64) - 1)
 
 
@@ -56,5 +56,5 @@ def covered_pair(p: Distribution, q: Distribution) -> tuple[np.ndarray, np.ndarr
     p, q = (x.cpu().numpy() for x in checked_pair(one_distribution("p", p), one_distribution("q", q)))
     if ((p > 0) & (q == 0)).any():
         token = int(np.flatnonzero((p > 0) & (q == 0))[0])
-        raise ValueError(f"q[{token}] is 0 where p is {p[token]}: no proposal can ever be that sample")
+        raise ValueError(f"q[{token}] is 0 where p is {p[token]}: this token would never be proposed")
     return p, q

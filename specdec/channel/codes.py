@@ -16,14 +16,14 @@ def zipf_distribution(kl: float, size: int = 4096) -> np.ndarray:
     """Probabilities [size] of indices ∝ (index + 1)^-s, with s = 1 + 1 / (D_KL + log(e) / e + 1).
 
     Li and El Gamal (2018) use it to prove the bound of the paper's Equation 8. It depends only on D_KL (in
-    bits). A code for it needs at most D_KL + log(D_KL + 1) + 5 bits. The probabilities sum to 1 over all
-    indices; those from `size` on are coded as an escape. ValueError if kl is not a finite number of at least
-    0 bits.
+    bits). A code for it needs at most D_KL + log(D_KL + 1) + 5 bits. The result sums to less than 1, because
+    it leaves out the indices from `size` on, which `encode_indices` sends with an escape symbol. ValueError
+    if kl is not a finite number of at least 0 bits.
     """
     bits, size = real(kl), whole("size", size, 1, MOST_COUNT)
     if bits is None or bits < 0:
         raise ValueError(f"kl = {kl!r} is not a finite number of at least 0 bits")
-    # this is s - 1, which would be lost to rounding if it were computed from s
+    # s - 1, computed directly, because a subtraction from s would lose its digits
     above_one = 1 / (bits + math.log2(math.e) / math.e + 1)
     weights = np.arange(1, size + 1) ** -(1 + above_one)
     beyond = (size + 0.5) ** -above_one / above_one  # the sum over all further indices, as an integral
@@ -34,8 +34,9 @@ def encode_indices(indices: Sequence[int], distribution: Sequence[float] | np.nd
     """Encode indices with a range coder: each takes about -log2 distribution[index] bits. The output consists
     of whole words of 32 bits.
 
-    Equations 6 to 8 of the paper count these bits. distribution: probabilities [n] that sum to at most 1. An
-    index from n to 2³² - 1 takes an escape symbol and 32 bits more. ValueError names an invalid entry.
+    Equations 6 to 8 of the paper bound the mean of these bits, the entropy of the index. distribution:
+    probabilities [n] that sum to at most 1. An index from n to 2³² - 1 takes an escape symbol and 32 bits
+    more. ValueError names an invalid entry.
     """
     model, size = _index_model(distribution)
     encoder = constriction.stream.queue.RangeEncoder()
@@ -94,10 +95,8 @@ def _index_model(
 
 
 def elias_gamma(value: int) -> str:
-    """The Elias gamma code of a number of at least 1: 1 -> 1, 2 -> 010, 3 -> 011, 4 -> 00100.
-
-    It is the binary form after as many zeros as there are bits behind the leading one.
-    """
+    """The Elias gamma code of a number of at least 1: 1 -> 1, 2 -> 010, 3 -> 011, 4 -> 00100. It is the
+    number in binary, preceded by a zero for each bit after the first."""
     return "0" * (value.bit_length() - 1) + f"{value:b}"
 
 

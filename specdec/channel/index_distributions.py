@@ -26,8 +26,8 @@ class IndexDistributions(NamedTuple):
     kl: D_KL[P || Q]. with_replacement: the distribution [count] of channel simulation's index. entropy_with:
     the entropy of this index over all its values, also those beyond `count`; it is at least D_KL.
     without_replacement: the distribution [up to count] of speculative decoding's child index.
-    entropy_without: the entropy of that index. The probability that is missing to 1 counts as one more
-    outcome, and this entropy may be below D_KL.
+    entropy_without: the entropy of that index. Probability that is missing from a sum of 1 counts as one more
+    outcome. This entropy may be below D_KL.
     """
 
     kl: float
@@ -100,7 +100,7 @@ def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
             part = -math.expm1(decay)
             entropy += _geometric_entropy(mass, weight, part)
             level, mass = level + mass * part / weight, mass * math.exp(decay)
-        # goes past the ratio, even if a step is smaller than the rounding error
+        # the next step goes past the ratio, even if it is smaller than the rounding error
         level = max(level + mass, math.nextafter(ratio, math.inf))
         after = float(pair.survival(np.array(level)))
         entropy += _surprise(np.array([mass - after]))
@@ -111,7 +111,7 @@ def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
 def _geometric_entropy(mass: float, weight: float, part: float) -> float:
     """-Σ R log R for R(j) = mass · weight · (1 - weight)^j, over the first j, whose R sum to mass · part.
 
-    By the chain rule, the entropy of a geometric index is that of whether it is among these j, and of which.
+    The chain rule splits the entropy of j: into that of whether j is among these values, and that of j then.
     """
     taken = mass * part
     inside = _binary_entropy(weight) / weight - _binary_entropy(part) / part
@@ -123,8 +123,8 @@ def _binary_entropy(x: float) -> float:
 
 
 def _poisson_functional(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.ndarray, float]:
-    """The distribution R(r) = Σ_i p_i A_i^r / (1 + A_i)^(r + 1) of the index for r < count; -Σ R log R of the
-    rest.
+    """The distribution R(r) = Σ_i p_i A_i^r / (1 + A_i)^(r + 1) of the index for r < count, and -Σ R log R
+    over all r ≥ count, in bits.
 
     Given that token i wins at time t, the number of proposals before it is Poisson with mean A_i t, where A_i
     = Σ_j max(0, q_j p_i / q_i - p_j). Since t is exponential, the index is geometric.

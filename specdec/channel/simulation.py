@@ -25,8 +25,8 @@ MOST_PROPOSALS = 100_000
 
 
 class ChannelStream(IntEnum):
-    """Streams of noise for channel simulation, independent of decoding's. Only Alice, the sender, uses
-    TEST."""
+    """Random numbers independent of decoding's. PROPOSAL, TEST: for the proposals of greedy rejection
+    sampling and Alice's tests. POISSON: for the race of the Poisson functional representation."""
 
     PROPOSAL = 16
     TEST = 17
@@ -55,15 +55,15 @@ def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, positio
         mass = np.maximum(p - level * q, 0).sum()
         x = _proposal(running_q, seed, position, index)
         test = uniform(seed, position, index, ChannelStream.TEST) * mass * q[x]
-        # the mass is 0 only by rounding, when all of P has been given out
+        # the mass is 0 only by rounding, when earlier proposals have used up all of P
         if test < p[x] - level * q[x] or mass <= 0:
             return Message(index, x)
         level += mass
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         most = np.nanmax(p / q)
     raise ValueError(
-        f"none of the first {MOST_PROPOSALS:,} proposals is accepted: the largest p / q is {most:.3g}, and "
-        f"that many are tested on average; the index of poisson_functional is always below {len(p)}"
+        f"none of the first {MOST_PROPOSALS:,} proposals is accepted: on average max p / q = {most:.3g} are "
+        f"tested; use poisson_functional, whose index is always below {len(p)}"
     )
 
 

@@ -19,9 +19,9 @@ class TunstallCode:
     """Variable-to-fixed code of a source of independent symbols (Appendix C of the paper).
 
     probabilities: of the symbols 0, ..., n - 1, [n], n >= 2. k: the number of inner nodes of the code tree,
-    the root excluded. The inner nodes are the optimal draft tree of k tokens if the acceptance by index is
-    the symbols' probabilities in falling order. Every inner node gets n children. Each of the k(n - 1) + n
-    leaves is a phrase, and the number of the leaf is the codeword.
+    the root excluded. The inner nodes form the optimal draft tree of k tokens, with the symbols'
+    probabilities in falling order as the acceptance by index. Every inner node gets n children. Each of the
+    k(n - 1) + n leaves is a phrase, and the number of the leaf is the codeword.
 
         probabilities (.7, .2, .1), k = 1:    root ─┬─ 0 ─┬─ 0    codeword 2
                                                     │     ├─ 1    codeword 3
@@ -41,7 +41,7 @@ class TunstallCode:
         self._rates = rates[self._symbols]
         self.topology = optimal_topology(self._rates, k) if k else Topology([])
         inner = np.array([len(children) for children in self.topology.children])
-        # leaves are numbered node by node; first_leaf[row]: the first one below that node
+        # leaves are numbered node by node: first_leaf[row] is the number of this node's first leaf
         self._inner = inner.tolist()
         self._first_leaf = np.concatenate([[0], np.cumsum(len(rates) - inner)]).tolist()
         self.num_codewords = self._first_leaf[-1]
@@ -97,10 +97,10 @@ class TunstallCode:
         for first in range(start, len(bits), self.codeword_bits):
             symbols += self.phrase(int(bits[first : first + self.codeword_bits], 2))
         if filled - 1 > len(symbols):
-            raise ValueError(f"bits fill up {filled - 1} symbols of {len(symbols)}")
+            raise ValueError(f"bits have {filled - 1} filler symbols, but only {len(symbols)} symbols in all")
         symbols = symbols[: len(symbols) - filled + 1]
         if self.encode(symbols) != bits:
-            raise ValueError(f"bits = {bits!r:.40} fill up the last phrase in another way than encode does")
+            raise ValueError(f"bits = {bits!r:.40} end with other filler symbols than encode writes")
         return symbols
 
     def _step(self, row: int, child_index: int, codewords: list[int]) -> int:

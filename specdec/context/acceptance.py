@@ -16,8 +16,9 @@ from specdec.context.features import WIDTH
 from specdec.trace import Method
 
 STAGES: dict[Method, tuple[str, ...]] = {"gsd": ("node", "tested", "drafted"), "ersd": ("drafted",)}
-"""The stages of each method, at which more and more is known. At "node", hazards depend on q only; at
-"tested", also on the uniforms that will test the children; at "drafted", also on the drafted children."""
+"""For each method, the stages at which acceptance is estimated from more and more features. GSD's are q at
+"node", also the tests' uniforms at "tested", and also the children at "drafted". ERSD's are q, the children
+and their arrival times."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,7 @@ class ContextAcceptance:
     """Context-aware acceptance of one pair, for one method and one sampling.
 
     average: acceptance by child index without any features (R of 0-th order in the paper), [WIDTH].
-    stages: hazards for each stage, see `STAGES`.
-    `specdec.learn.learn_context` learns all of this.
+    stages: hazards for each stage, see `STAGES`. `specdec.learn.learn_context` learns average and stages.
     """
 
     method: Method

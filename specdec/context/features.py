@@ -38,13 +38,13 @@ def of_uniforms(uniforms: Tensor, count: int) -> Tensor:
 
 
 def of_children(log_q: Tensor, children: Tensor) -> Tensor:
-    """log q of the drafted tokens `children`, int64 [n, up to WIDTH], and its difference to the largest."""
+    """log q of the drafted `children`, int64 [n, up to WIDTH], and its difference from the largest log q."""
     drafted = _padded(log_q.gather(-1, children), _FLOOR)
     return torch.stack([drafted, drafted - _largest(log_q, 1)], -1).float()
 
 
 def of_arrivals(times: Tensor) -> Tensor:
-    """Differences of each log arrival time [n, up to WIDTH + 1] from the first and from the next one."""
+    """Differences of each log arrival time [n, up to WIDTH + 1] from the first time and the next time."""
     since = _padded(times - times[:, :1], _CEILING, WIDTH + 1)
     return torch.stack([since[:, :-1], since.diff(dim=-1)], -1).float()
 

@@ -1,8 +1,8 @@
 """Grows a draft tree level by level: each level runs the paper's Algorithm 3 again, with more knowledge.
 
 Each drafted node has an estimated probability of being accepted. For nodes that are not drafted yet, the
-average acceptance by index is used. Each plan takes the most acceptable nodes until the budget is spent, as
-Algorithm 3 does. Only the part of a plan that must be decided now is carried out.
+average acceptance by index is used. A plan takes the nodes that are most likely to be accepted until it has
+k nodes, as Algorithm 3 does. Only the part of a plan that must be decided now is carried out.
 
 GSD stays exact only if each race and each acceptance uniform is drawn after all decisions that affect its
 use. Nodes of one depth share a race, and children of one index share a uniform. So the child counts of a
@@ -58,7 +58,7 @@ class Branch:
 @dataclass(slots=True)
 class _Queue:
     """The priority queue of the paper's Algorithm 3. The candidate with the highest acceptance comes first;
-    among equal ones, the oldest."""
+    among equal ones, the oldest. average, depth: as in `plan`."""
 
     average: Sequence[float]
     depth: int
@@ -69,7 +69,9 @@ class _Queue:
         heapq.heappush(self.heap, (-probability, next(self.order), *candidate))
 
     def popped(self, most: int) -> Iterator[tuple[float, Any, int, float, int]]:
-        """Pop up to `most` candidates. The caller may push further ones meanwhile."""
+        """Pop up to `most` candidates: (probability, owner, index, parent's probability, depth). The caller
+        may push further ones meanwhile. A drafted node is its own owner, with index -1. An undrafted child
+        has its parent as owner, or None if its parent is undrafted too."""
         for _ in range(most):
             if not self.heap:
                 return
@@ -77,17 +79,18 @@ class _Queue:
             yield -negative, owner, index, parent, depth
 
     def push_unseen(self, owner: Any, index: int, parent: float, depth: int) -> None:
-        """Add an undrafted child, number `index`, of a node that is accepted with probability `parent`. As
-        nothing is known about the child, it gets the average acceptance of its index."""
+        """Add an undrafted child with this index, of a node that is accepted with probability `parent`. The
+        child gets the average acceptance of its index, because nothing else is known about it."""
         if depth <= self.depth and index < len(self.average):
             self.push(parent * self.average[index], owner, index, parent, depth)
 
 
 def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[list[Branch], list[Branch]]:
-    """Plan the k most acceptable nodes under `root`, no deeper than `depth`. Returns two lists.
+    """Plan the k nodes under `root` that are most likely to be accepted, no deeper than `depth`.
 
-    The first has the planned nodes that are drafted already. The second has nodes whose children are planned
-    but not drafted, so that they must be scored next. If it is empty, the first list is the tree.
+    Returns two lists: the planned nodes that are drafted already, and the drafted nodes with planned but
+    undrafted children, which must be scored next. If the second list is empty, the first one is the tree.
+    average: acceptance by index, for undrafted nodes.
     """
     queue, unscored = _Queue(average, depth), {}
     taken: list[Branch] = []  # at most k branches
@@ -159,7 +162,8 @@ def _chosen(
 ) -> list[int]:
     """The nodes of a level whose child number `index` is among the k planned nodes.
 
-    unaccepted: probability that a node is accepted and none of its earlier children is.
+    unaccepted: the probability that a node is accepted and none of its earlier children is. decided: the
+    acceptance of each child that is decided so far. Other arguments as in `child_counts`.
     """
 
     def push(node: int, child: int, remaining: float) -> None:
@@ -184,10 +188,7 @@ def _chosen(
 
 
 def worth_scoring(nodes: Sequence[Branch], k: int, depth: int, average: Sequence[float]) -> list[Branch]:
-    """The nodes of a level that get children if k more nodes are planned.
-
-    depth: the number of levels below.
-    """
+    """The nodes of a level that get children if k more nodes are planned. depth: the levels below it."""
     queue, chosen = _Queue(average, depth), {}
     for node in nodes:
         queue.push_unseen(node, 0, node.acceptance, 1)

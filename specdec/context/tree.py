@@ -1,5 +1,4 @@
-"""`ContextTree`: a topology that places its k drafted tokens anew each round, where acceptance is most
-likely."""
+"""`ContextTree`: a tree of k drafted tokens whose shape is chosen in each round for the most acceptance."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ MOST = 1024
 class ContextTree:
     """k drafted tokens per round, in a tree that grows while it is drafted.
 
-    The record of a round has its shape, in the paths of the nodes. ValueError for an invalid k or acceptance.
+    In the record of a round, the nodes' paths give the shape. ValueError for an invalid k or acceptance.
     """
 
     acceptance: ContextAcceptance

@@ -5,10 +5,10 @@ batch        `generate_many` and `Batch`: many runs share each forward pass
 engine       one round
 trees        the trees of one run: past, present and prescribed ones
 detail       the nodes and races of a round's record
-auto         the tree that is fastest on this machine, measured
+auto         chooses the fastest tree from measured acceptance and times
 costs        the measured cost of a round
 joint_trees  the best trees of several texts, at these costs
 acceptance   acceptance by child index, measured
-shared_mass  the target's probability of tokens that a draft with another tokenizer has
+shared_mass  the target's probability of the tokens that a draft with another tokenizer has too
 clock        seconds of each part of a round
 """

@@ -38,13 +38,13 @@ _TEXTS = (
     "One day, her best friend asked",
     "They went to the market to",
 )
-"""The prompts of the measurement, unless others are given. With a user's own prompt, the trees of all
-users would depend on the first user's prompt."""
+"""The prompts of the measurement, unless others are given. They are fixed, because the first user's prompt
+would otherwise influence the trees of all users."""
 _PROMPT = 64
 """At most this many tokens of a prompt are read: the last ones."""
 _SEED = 0x7472_6961_6C73
-"""The seed of these texts. If a user had the same seed, GSD's tree would depend on the random numbers with
-which the user's text is decoded."""
+"""The seed of the measurement's texts. No user is likely to give it: under GSD, the tree would then depend
+on the random numbers that decode the user's text."""
 _RARE = 1e-4
 """The acceptance that is assumed for the first child if no token was accepted. It must be above 0, so that a
 tree can be grown."""
@@ -98,8 +98,8 @@ def measuring(
 ) -> Steps[np.ndarray]:
     """Acceptance by child index [up to 8] of this pair, from texts that are decoded on first use.
 
-    prompt_ids: the prompt of the texts; None takes a few fixed prompts. thorough: how many times `_TOKENS`
-    tokens are decoded. ValueError if the pair can't draft.
+    prompt_ids: the prompt of the texts; None takes a few fixed prompts. thorough: multiplies the number of
+    decoded tokens, `_TOKENS`. ValueError if the pair can't draft.
     """
     drafting_models(pair, settings)
     settings = settings._replace(method=measured_as(settings.method), drafter=MODEL)
@@ -126,7 +126,7 @@ def measuring(
 def trial(
     pair: ModelPair, settings: RunSettings, tree: Topology, prompts: Sequence[Sequence[int]], number: int
 ) -> Engine:
-    """The engine that decodes text `number` of a measurement along this tree, with a seed of its own."""
+    """An engine for text number `number` of a measurement along this tree, with a seed of its own."""
     settings = settings._replace(max_new_tokens=_TOKENS // len(prompts), detail=False)
     # The prompt leaves room for the deepest tree in both contexts.
     room = min(pair.target.context_length, pair.drafting.context_length) - LONGEST.depth - 2

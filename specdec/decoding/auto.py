@@ -1,21 +1,21 @@
 """Topology "auto": trees with the most tokens per second, chosen again and again from the rounds of the run.
 
-A run begins at once. Its first tree comes from earlier runs of its pair, or from assumptions that fit any
-pair. Then its own rounds show how often the child with each index is accepted, and how long rows and drafted
-tokens take on this machine (`costs.RoundTimes`). Among trees of Algorithm 3 (`joint_trees`) and plain
-decoding (the empty tree), the one with the most expected tokens per expected second is chosen. The second,
-fifth and eighth round of a pair are plain, because all trees are compared with them. Runs that are decoded
-together share one budget of rows.
+Nothing is measured before a run. Its first tree comes from earlier runs of its pair, or from assumptions that
+fit any pair. Then its own rounds show how often the child with each index is accepted, and how long drafting
+and the rows (tokens) of the target's forward pass take on this machine (`costs.RoundTimes`). Among trees of
+Algorithm 3 (`joint_trees`) and plain decoding (the empty tree), the one with the most expected tokens per
+expected second is chosen. The second, fifth and eighth round of a pair are plain, because all trees are
+compared with them. Runs that are decoded together share one budget of rows.
 
-Stopping in the middle of a tree saves time if a draft model's forward pass takes longer than the decision.
-Such a model gets a deeper tree and a price for each further level, and stops where a level is not worth its
-price (`drafters.stopping`).
+Stopping in the middle of a tree saves time if a draft model's forward pass takes longer than the decision to
+stop. Such a model gets a deeper tree, and a price for each further level: the tokens that the level must
+promise. It stops before a level that promises fewer (`drafters.stopping`).
 
 No tree depends on noise that is used afterwards to decide about its tokens. Apart from measured times, a tree
 depends only on verified nodes of earlier rounds of its text, on texts with other seeds, and on its levels
 that are drafted already. Every rule allows that (docs/tree_choice.md). Under ERSD the text does not depend on
-the trees at all. Under the other rules a seed gives the same text again with the same trees, which the record
-holds.
+the trees at all. Under the other rules a seed gives the same text again only with the same trees, which the
+record holds.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ class Counts:
 
 
 class Learned:
-    """What was learnt from the runs of a pair: the times of rounds, and counts of the verified nodes of
-    the latest runs.
+    """The experience from a pair's runs: the times of rounds, and counts of the verified nodes of the latest
+    runs.
 
     runs: the seed and the counts of each run, by method, temperature and draft temperature.
     """
@@ -175,7 +175,7 @@ class Learned:
 
 
 def learned_of(pair: ModelPair) -> Learned:
-    """What was learnt from the runs of this pair so far."""
+    """The experience from the runs of this pair so far."""
     return pair.learned.setdefault("auto", Learned())
 
 
@@ -195,11 +195,11 @@ def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int
 
 @dataclass
 class _Own:
-    """What `AutoTrees` knows about one run.
+    """The state of `AutoTrees` for one run.
 
-    counts: the counts of the run and those known before it. alone: those of the run alone. idle: the
-    number of latest rounds without drafts. pause: the run drafts again after this many of them. look: the
-    number of next rounds that draft only to observe acceptance. price: the price of a further level.
+    counts: the counts of the run and those known before it. alone: those of the run alone. idle: the number
+    of rounds without drafts since the last one with drafts. pause: the `idle` at which the run drafts again.
+    look: the number of coming rounds that draft only to observe acceptance. price: that of a further level.
     """
 
     counts: Counts
@@ -218,9 +218,9 @@ class _Own:
         self.look = max(self.look - 1, 0)
 
     def looked(self, best: Topology) -> Topology:
-        """The tree for the next round, which is the best one unless that is empty.
+        """The tree for the next round: the best one, unless it is empty.
 
-        Then one token is drafted now and then, to see whether drafting has become worth its time.
+        If it is empty, one token is drafted now and then, to see whether drafting has become worth its time.
         """
         if best.num_draft_tokens:
             self.pause = _FIRST_PAUSE
@@ -235,9 +235,9 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 
 class AutoTrees:
-    """Chooses again and again the trees of those runs decoded together whose topology is "auto".
+    """Chooses, again and again, the trees of the runs with topology "auto" in a batch of runs.
 
-    Runs with given trees keep them, and count as texts without drafts.
+    Runs with given trees keep them, and count as texts without drafts in the choice for the others.
     times: the record of the times of rounds; None takes the pair's own.
     """
 
@@ -248,7 +248,7 @@ class AutoTrees:
         self._due = 0.0
 
     def trees(self, runs: Sequence[AnyRun]) -> dict[AnyRun, Topology]:
-        """New trees for the next round of these runs. Runs that keep their tree are missing."""
+        """New trees for the next round of these runs. The result leaves out runs that keep their tree."""
         start = time.perf_counter()
         following = [run for run in runs if run.follows]
         if self._times.needs_plain(len(runs)):
@@ -258,8 +258,7 @@ class AutoTrees:
             return {}
         costs = self._times.costs(self._pair.target.most_repeated)
         if costs.most_repeated:
-            # a target that reads tokens again costs more than the rows of a round, so each tree is considered
-            # by itself
+            # only `choice` counts the tokens that the target reads again after a rejection
             trees = [self.choice(run, len(runs)).topology for run in following]
         else:
             trees = self._shared(following, len(runs), costs)
@@ -330,7 +329,7 @@ def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
 def with_repeated(
     round: joint_trees.Round, nodes: Sequence[Node], acceptance: np.ndarray, costs: RoundCost, texts: int
 ) -> joint_trees.Round:
-    """The round with a target's time that includes the tokens that it reads again after a rejection.
+    """The round, with a target's time that includes the tokens that the target reads again after rejections.
 
     nodes: the nodes of the tree that each of the texts has.
     """
@@ -347,7 +346,7 @@ def chosen(
     sizes: Collection[int] = SIZES,
     nodes: Sequence[Node] | None = None,
 ) -> Choice:
-    """The tree for this many texts with equal acceptance [indices], and the best tree of each size.
+    """The fastest tree for `at_once` texts with this same acceptance [indices], and the best of each size.
 
     sizes: the numbers of drafted tokens to choose from, 0 among them. nodes: the nodes from which trees are
     cut, parents before their children; by default those of Algorithm 3's queue.
@@ -383,8 +382,8 @@ def repeated_tokens(acceptance: np.ndarray, tree: Topology, most: float) -> floa
     """Average number of accepted tokens that the target reads again in each round, at most `most`.
 
     A round that rejects a token adds its own tokens to those that are read again. A round that accepts all
-    tokens clears them. So the average is the mean of what rounds add, divided by the probability that all is
-    accepted.
+    tokens clears them. So the average is the mean number that a round adds, divided by the probability that
+    a round accepts all tokens.
     """
     reached = node_acceptance(acceptance, tree)
     full = reached[-1]

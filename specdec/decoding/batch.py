@@ -91,33 +91,33 @@ class Batch:
     @torch.inference_mode()
     @one_thread()
     def step(self, runs: Collection[Run] | None = None) -> list[Member]:
-        """Give each run a round or a piece of its prompt. Returns the runs with a new round or an error.
+        """Give each run a round or a piece of its prompt. Returns the members with a new round or an error.
 
         runs: the runs to advance, all by default. A run that ends or fails leaves the batch; the others
         continue.
         """
-        called = self._called(self.members if runs is None else runs)
-        for run, topology in self._trees.trees([member.run for member in called]).items():
+        active = self._active(self.members if runs is None else runs)
+        for run, topology in self._trees.trees([member.run for member in active]).items():
             self.members[run].engine.follow(topology, self._trees.price(run))
         start = time.perf_counter()
-        for member in called:
+        for member in active:
             member.resume()
-        while drafting := [member for member in called if member.drafts]:
+        while drafting := [member for member in active if member.drafts]:
             _answer(drafting)
         drafted = time.perf_counter()
-        self.rows = {each.run: len(each.request.token_ids) for each in called if each.request is not None}
-        _answer(called)
-        self._learn(called, drafted - start, time.perf_counter() - drafted)
-        for member in called:
+        self.rows = {each.run: len(each.request.token_ids) for each in active if each.request is not None}
+        _answer(active)
+        self._learn(active, drafted - start, time.perf_counter() - drafted)
+        for member in active:
             if member.ended:
                 del self.members[member.run]
-        return [member for member in called if member.round or member.error]
+        return [member for member in active if member.round or member.error]
 
-    def _learn(self, called: Sequence[Member], draft: float, target: float) -> None:
+    def _learn(self, active: Sequence[Member], draft: float, target: float) -> None:
         """Record the times of a step in which no prompt was processed. draft, target: the seconds of the two
         models' forward passes."""
-        rounds = {member.run: member.round for member in called if member.round is not None}
-        if rounds and len(rounds) == len(called):
+        rounds = {member.run: member.round for member in active if member.round is not None}
+        if rounds and len(rounds) == len(active):
             own = sum(round.seconds.verify + round.seconds.rest for round in rounds.values())
             self._trees.learn(rounds, draft, max(target - own, 0.0))
 
@@ -129,15 +129,15 @@ class Batch:
     def _piece(self) -> int:
         return PIECE if len(self) > 1 else LONE_PIECE
 
-    def _called(self, runs: Collection[Run]) -> list[Member]:
+    def _active(self, runs: Collection[Run]) -> list[Member]:
         """The runs that take part in a step: all whose prompt is processed, and others until the pieces of
         their prompts have `PIECES` tokens together."""
-        called, room = [], PIECES
+        active, room = [], PIECES
         for member in self.members.values():
             if member.run in runs and (room > 0 or not member.ahead):
-                called.append(member)
+                active.append(member)
                 room -= min(member.ahead, PIECE)
-        return called
+        return active
 
 
 class Member:

@@ -11,9 +11,9 @@ import torch
 class Clock:
     """Seconds of consecutive parts (laps) of a round, without waiting for a device at their ends.
 
-    On a GPU, a lap that `launched` ends lasts until the GPU has finished the work launched so far: an event
-    in the GPU's stream marks this moment, and `seconds` reads it. On other devices every lap ends at the
-    call.
+    `launched` ends a lap when the GPU has finished the work launched so far: an event in the GPU's stream
+    marks this moment, and `seconds` reads it. On other devices, `launched` ends the lap at once, as `lap`
+    does on all devices.
     """
 
     def __init__(self, device: torch.device):
@@ -27,7 +27,7 @@ class Clock:
         self._ends.append(time.perf_counter() if self._cuda is None else self._event())
 
     def lap(self) -> None:
-        """End the present lap, and begin the next one."""
+        """End the present lap now, and begin the next one."""
         self._ends.append(time.perf_counter())
 
     def seconds(self) -> list[float]:

@@ -1,4 +1,4 @@
-"""Estimates what a round costs on this machine, from the times of rounds that were decoded."""
+"""Estimates the seconds of a round on this machine from the times of earlier rounds."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class ForwardCost:
     """The seconds of a forward pass over n tokens, with a cache of the text before: measured at a few n,
     and interpolated linearly.
 
-    They never fall as n grows: a larger n that was measured faster gets the time of the smaller n, which
-    other work on the machine may have slowed.
+    The seconds never fall as n grows: if a larger n was measured to be faster than a smaller one, both get
+    the time of the smaller n.
     """
 
     def __init__(self, seconds_by_count: Mapping[int, Sequence[float]]):
@@ -73,7 +73,7 @@ class JointCost:
         return {texts: self._costs[texts].table for texts in self._texts}
 
     def seconds(self, texts: int, rows: float) -> float:
-        """Seconds of one forward pass over this many rows of this many texts; 0 for no text."""
+        """Seconds of one forward pass over the rows of this many texts; 0 for no text. rows: of all texts."""
         if texts == 0:
             return 0.0
         known = self._known.get((texts, rows))
@@ -183,7 +183,7 @@ class RoundTimes:
 
     def costs(self, most_repeated: int = 0) -> RoundCost:
         """The costs that follow from the times so far. most_repeated: as in `RoundCost`."""
-        compared = {key: seen for key, seen in self._target.items() if self._often(key[0])}
+        compared = {key: seconds for key, seconds in self._target.items() if self._often(key[0])}
         target = _joint(compared or self._target, 1.0)
         draft = _joint(self._draft, _DRAFT * target.seconds(1, 1))
         return RoundCost(target, draft, {1: self._overhead()}, most_repeated)
@@ -192,7 +192,7 @@ class RoundTimes:
         times.setdefault(key, deque(maxlen=self._kept)).append(seconds)
 
     def _overhead(self) -> Overhead:
-        known = _believed(self._rest)
+        known = _typical(self._rest)
         if not known:
             return Overhead(0.0, 0.0, 0.0, 0.0)
         fewest, most = min(known), max(known)
@@ -200,13 +200,13 @@ class RoundTimes:
         return Overhead(max(known[fewest] - fewest * node, 0.0), node, node, 0.0)
 
 
-def _believed(times: Mapping[Any, Sequence[float]]) -> dict[Any, float]:
+def _typical(times: Mapping[Any, Sequence[float]]) -> dict[Any, float]:
     """The lower quartile of the times of each key that has enough of them. Other keys are left out.
 
     If no key has enough, each key gets its lowest time.
     """
-    often = {key: undisturbed(seen) for key, seen in times.items() if len(seen) >= _LEAST}
-    return often or {key: min(seen) for key, seen in times.items()}
+    often = {key: undisturbed(seconds) for key, seconds in times.items() if len(seconds) >= _LEAST}
+    return often or {key: min(seconds) for key, seconds in times.items()}
 
 
 def _joint(times: Mapping[tuple[int, int], Sequence[float]], one: float) -> JointCost:
@@ -214,7 +214,7 @@ def _joint(times: Mapping[tuple[int, int], Sequence[float]], one: float) -> Join
     seconds of one row that are assumed where nothing was measured."""
     by_texts = {}
     for texts in sorted({texts for texts, _ in times}):
-        known = _believed({rows: seen for (other, rows), seen in times.items() if other == texts})
+        known = _typical({rows: seconds for (other, rows), seconds in times.items() if other == texts})
         by_texts[texts] = _extended(known, texts)
     return JointCost(by_texts or {1: _extended({1: one}, 1)})
 

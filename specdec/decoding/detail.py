@@ -1,4 +1,4 @@
-"""Makes the detailed records of a round, which the page shows: of its nodes and of its verified positions.
+"""Makes the detailed records that the page shows: of a round's nodes and of its verified positions.
 
 Runs without `detail` skip this work.
 """
@@ -38,8 +38,8 @@ than 1 ms at 150,000 tokens.
 """
 SOME_DRAFTS, SOME_TOKENS, EVERY = 3, 256, 8
 """For `SOME_DRAFTS` or more drafts without replacement among more than `SOME_TOKENS` tokens, the optimum is
-computed only at positions that `EVERY` divides: it takes several times as long as a small model's token.
-"""
+computed only at positions that `EVERY` divides: it takes several times as long as decoding a token does with
+a small model."""
 
 
 def drafted_nodes(
@@ -77,7 +77,7 @@ def verified_steps(
     decided: list[tuple[int, Kind]] = [(drafted.token_ids[row], "accepted") for row in verdict.rows]
     if verdict.token_id is not None:
         decided.append((verdict.token_id, verdict.kind))
-    rows = (0, *verdict.rows)[: len(decided)]  # an accepted end of the text is not verified further
+    rows = (0, *verdict.rows)[: len(decided)]  # nothing is verified after an accepted end-of-sequence token
     steps: list[Step] = []
     deciding = _deciding(topology, verdict)
     for depth, (row, (token_id, kind)) in enumerate(zip(rows, decided, strict=True)):
@@ -141,7 +141,7 @@ class _Raced:
 
     def __init__(self, race: Race, log_p: Sequence[Tensor], log_q: Sequence[Tensor | None], row: int):
         self._race, self._log_p, self._log_q = race, log_p[row], log_q[row]
-        # the very weights on which verification and drafting ran the race: log_p may differ by a rounding
+        # verification and drafting raced on these weights, from which log_p may differ by a rounding error
         (self.under_p,) = race.arrivals(race_weights(log_p, row)[None], LEADING)
         q = race_weights(log_q, row)
         self.under_q = [] if q is None else race.arrivals(q[None], LEADING)[0]
@@ -157,7 +157,7 @@ class _Raced:
 
 
 def _arrival(texts: TokenTexts, token_id: int, log_e: float, log_q: float | None, log_p: float) -> Arrival:
-    # naming the fields would take as long as all the rest
+    # without keyword arguments, which would double the time
     return Arrival(
         token_id,
         texts[token_id],

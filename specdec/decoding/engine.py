@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 class Engine:
     """The models' caches, the trees, the noise and the text of one run. `round()` advances all of them.
 
-    stopping: cuts the trees of a draft model if it has a price for further levels. verifier: decides which
-    nodes are accepted; None takes the method's own. number: the number of the next round. finish: why the
-    text has ended.
+    stopping: ends a draft model's tree early if a further level is not worth its price. verifier: decides
+    which nodes are accepted; None takes the method's own. number: the number of the next round. finish: the
+    reason why the text has ended; None while it goes on.
     """
 
     def __init__(

@@ -57,10 +57,10 @@ def stream(
     chooses the fastest tree for this text, pair and machine from the run's rounds; a `ContextTree`; the
     `Generation` of an earlier run, whose trees are used again round by round; or None for sequence(4). The
     method "ar" and the drafter "copies" ignore it. Except under ERSD, the text depends on the trees, and
-    those of "auto" depend on timings. To repeat such a text, pass its settings, and its record as topology.
+    those of "auto" depend on timings. To repeat a text, pass its settings, with its record as `topology`.
     Each round cuts the tree to the depth for which both contexts have room; when the draft's context is full,
     the target continues alone.
-    max_new_tokens: most tokens to generate. The end of the context or an end-of-sequence token stops earlier.
+    max_new_tokens: the most tokens to generate. A full context or an end-of-sequence token stops earlier.
     seed: determines all randomness. None draws a seed and records it. detail: whether to collect the
     probabilities of nodes and the races of every verified position too, which costs time. drafter: "model",
     the draft model; "copies", paths copied from the text, without a draft model or a topology; or
@@ -72,7 +72,7 @@ def stream(
     change the speed and never the distribution; under ERSD, not even the text. at_once: the number of
     runs that are decoded together (`batch`), this one included; only "auto" uses it.
 
-    ValueError, before anything is computed, names the argument that does not fit and what would fit.
+    A ValueError names an argument that does not fit, and what would fit, before anything is computed.
     """
     given = locals()
     settings = RunSettings.of(**{name: given[name] for name in (*SETTINGS, "detail")})
@@ -137,9 +137,9 @@ def measure_acceptance(
 class Run(Iterator[Round]):
     """One decoding run: an iterator over its rounds, with its settings and its record.
 
-    seed: the seed in use. prompt_ids: the prompt's tokens. generation: the record
-    of all rounds so far. begun: whether a caller already advances the run. follows: whether "auto" chooses
-    its trees. `close()` frees the caches early; so does the end of the run.
+    seed: the seed in use. prompt_ids: the prompt's tokens. generation: the record of all rounds so far.
+    begun: whether a caller already advances the run. follows: whether "auto" chooses its trees. `close()`
+    ends the run early and frees its caches, as its normal end does.
     """
 
     def __init__(

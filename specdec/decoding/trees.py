@@ -1,6 +1,6 @@
 """The trees of one run: the present one, those so far, and those that a record prescribes.
 
-The run makes them, the engine advances them round by round, and both read them here.
+`run` makes the `Trees` of a run, and `engine` updates them in each round.
 """
 
 from __future__ import annotations

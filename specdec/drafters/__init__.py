@@ -7,9 +7,9 @@ independent   the draft model with independent draws, along a topology
 context       the draft model, along a tree that grows each round with the draft's predictions
 copies        paths copied from the text, in addition to the trees of another drafter
 strings       a draft model with another tokenizer, which writes ahead in its own tokens
-proposed      users' drafters: objects with `propose` or `distribution`, which are described there
-ngram         an object for `proposed`: it repeats what followed the last occurrence of the text's end
-suffix        an object for `proposed`: its q counts the tokens that followed each suffix of the text
+proposed      users' drafters: objects with a method `propose` or `distribution`
+ngram         an object for `proposed`: repeats the tokens after the last occurrence of the text's end
+suffix        an object for `proposed`: computes q from the tokens that followed each suffix of the text
 automaton     the index of `ngram`, `suffix` and `copies`: all strings of a text with their counts
 stopping      decides after each level whether the draft model drafts a further one
 """

@@ -15,7 +15,7 @@ class Occurring:
 
     length: the length of the longest of these strings. shorter: the state of its longest suffix that ends at
     more places; None for the empty string. next: the state after one more token, by token. count: the number
-    of these places. last, before: the last place and the one before, as indices into the text; -1: none.
+    of places. last, before: the last and the second to last place, as indices into the text; -1 for none.
     """
 
     length: int

@@ -22,15 +22,14 @@ class Drafter(Protocol):
     def draft(
         self, text_ids: Sequence[int], topology: Any, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
-        """Draft a tree after the text, with the noise of the round: the topology, cut to `depth` levels. A
-        draft model also cuts it to the room in its context.
+        """Draft a tree after the text. Its root is the last token of the text.
 
-        The last token of the text is the tree's root. topology: a `Topology`, or the `ContextTree` from which
-        the drafter grows a tree.
+        topology: a `Topology`, or the `ContextTree` from which the drafter grows a tree. depth: the topology
+        is cut to this many levels, and to those that fit into a draft model's context. noise: the round's.
         """
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Keep the accepted nodes of the last tree. rows: their row numbers, from the root's child on."""
+        """Keep the accepted nodes of the last tree. rows: their row numbers, in the order of the path."""
 
 
 class NoDrafter:

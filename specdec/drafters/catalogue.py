@@ -87,7 +87,7 @@ def has_tree(method: str, drafter: Drafting) -> bool:
 def _by_model(parts: Parts) -> Drafter:
     if parts.empty:
         return NoDrafter()
-    assert parts.model is not None, "the settings of a run without a draft model are refused"
+    assert parts.model is not None, "a run that needs a draft model is refused if its pair has none"
     if parts.grown:
         return ContextDrafter(parts.model, parts.vocab_size, parts.sampling)
     kind = IndependentDrafter if parts.independent else ModelDrafter
@@ -113,7 +113,7 @@ def _check_object(method: str, target: Model, draft: Model | None, topology: Any
     if METHODS[method].independent or METHODS[method].noise is not PositionNoise:
         raise ValueError(f"method = {method!r} needs a draft model; with this drafter use 'gsd' or 'ersd'")
     if not isinstance(topology, Topology | None):
-        raise ValueError(f"topology = {topology!r:.60} is for draft models; give a Topology for this drafter")
+        raise ValueError(f"topology = {topology!r:.60} needs a draft model; give this drafter a Topology")
 
 
 DRAFTERS = {

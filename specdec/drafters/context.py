@@ -39,7 +39,7 @@ class ContextDrafter(DraftSession):
     def _grow_ersd(
         self, root: Branch, logits: Tensor, depth: int, noise: PositionNoise
     ) -> Requesting[list[Branch]]:
-        """Plans a tree, scores its new nodes, draws their children; repeats this until no node is new."""
+        """Plans a tree, scores nodes with planned children and drafts these, until the plan is drafted."""
         unscored = [root]
         while True:
             self._raced_ersd(unscored, logits, noise)
@@ -120,8 +120,8 @@ def _log_e(noise: PositionNoise, depth: int) -> Tensor:
 
 
 def _first_arrivals(log_q: Tensor, log_e: Tensor) -> tuple[Tensor, Tensor, list[int]]:
-    """Log times and tokens of first arrivals [n, up to WIDTH + 1], and how many of the first WIDTH have q >
-    0.
+    """The log times and the tokens of the first arrivals, both [n, up to WIDTH + 1], and for each row the
+    number of tokens with q > 0 among the first WIDTH.
 
     log_q: [n, vocabulary]. log_e: logarithms of the exponentials, [n, vocabulary].
     """

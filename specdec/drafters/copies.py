@@ -1,5 +1,5 @@
-"""Drafts a path copied from the text, in addition to the draft model's tree. The target must score its
-tokens, but no draft forward pass is needed.
+"""Drafts a path copied from the text, in addition to the draft model's tree. The target must score the
+copied tokens, but they need no forward pass of the draft model.
 
 The path repeats the tokens that followed the last earlier occurrence of the text's longest repeated suffix.
 Where the path and the model's tree agree, they share nodes; the rest of the path hangs below the last shared
@@ -43,8 +43,8 @@ _PRIOR_COPIES = 4
 
 
 class Copies:
-    """Copies paths from one growing text. Counts how often copies were right, by the repeated suffix's
-    length."""
+    """Copies paths from one growing text. Counts how often copied tokens were right, by the length of the
+    repeated suffix."""
 
     def __init__(self) -> None:
         self._index = SuffixAutomaton()
@@ -62,17 +62,17 @@ class Copies:
             self._index.extend(token_id)
 
     def settle(self, start: int, disputed: Sequence[int]) -> None:
-        """Count whether a copied token was right that the draft model had not drafted, if the text has it.
+        """Count whether the path was right where the other drafter had drafted different tokens. It counts
+        only if the text follows the path up to there.
 
-        disputed: the tokens of the copied path, up to and with this one. start: the position of the first of
-        them in the text.
+        disputed: the path's tokens up to and with that one. start: the position of the first one in the text.
         """
         since = self._index.text[start : start + len(disputed)]
         if len(since) == len(disputed) and since[:-1] == disputed[:-1]:
             self._count(_APART, since[-1] == disputed[-1])
 
     def path(self, most: int, apart: int | None = None) -> tuple[list[int], float]:
-        """The tokens of the path, at most `most`, and the expected number of right ones.
+        """The tokens of the path, at most `most`, and the expected number of right tokens.
 
         apart: the first index at which the other drafter drafted different tokens; None if there is none.
         """

@@ -1,8 +1,7 @@
 """Drafting with children that are independent draws from q. Equal draws become one node.
 
-If a node has n children in the topology, its drafted children are the distinct tokens among n draws: its
-first arrivals, as in `model`, but perhaps fewer of them. Nodes of the topology below a missing child are not
-drafted.
+If a node has n children in the topology, its drafted children are the distinct tokens among n draws. These
+are the first arrivals, as in `model`, but perhaps fewer than n. Nodes below a missing child are not drafted.
 
 Let every token i arrive again and again, after waits that are exponential with rate q_i. Then the sequence of
 all arrivals is a sequence of independent samples of q. Its distinct tokens, in the order of their first
@@ -23,7 +22,7 @@ from specdec.models.requests import Requesting
 from specdec.race import Node, PositionNoise
 from specdec.topology import Topology
 
-_LARGEST = 700.0  # a logarithm whose exponential is still a float
+_LARGEST = 700.0  # the exponential of a larger number may overflow
 
 
 class IndependentDrafter(ModelDrafter):

@@ -1,4 +1,4 @@
-"""Drafting by the draft model, which grows a tree of a fixed topology level by level."""
+"""Drafting by the draft model, level by level along a fixed topology."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from specdec.race import FEW, PositionNoise
 from specdec.topology import Topology
 
 _LAG = 4
-"""The most tokens that the draft scores together with the root. If more are missing, they are prefilled."""
+"""The most tokens that the first forward pass of a round reads: the root, and tokens before it that the cache
+lacks. If more are missing, those before the root are prefilled."""
 _PIECE = 256
-"""The most tokens of such a prefill in one request, because a forward pass's table of ancestors grows with
-the square of its tokens."""
+"""The most tokens of such a prefill in one request, because the table of ancestors of a forward pass grows
+with the square of its number of tokens."""
 
 Orders = list[list[int]]
-"""For each of some rows, tokens for its children, in order; perhaps more or fewer tokens than children."""
+"""For each of several rows, the tokens for its children, in order: perhaps more or fewer than children."""
 
 
 class DraftSession:
@@ -158,7 +159,7 @@ class ModelDrafter(DraftSession):
         return orders, weights
 
     def _confidence(self, rows: Sequence[int], logits: Tensor, orders: Orders) -> dict[int, float]:
-        """For each row, the draft's probability of its first child, at temperature 1. A lower temperature
+        """For each row, the draft's probability of its first child at temperature 1, because a lower one
         would hide how sure the draft is. logits, orders: one entry per row."""
         # logsumexp would take six times as long if some logits are -inf
         probabilities = logits.float().softmax(-1)

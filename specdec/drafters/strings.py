@@ -2,8 +2,8 @@
 target's tokens, is the drafted path.
 
 The draft may use any of its tokens, also those whose strings are not tokens of the target. The tokens of such
-a path have no q, so it works only with ERSD, which allows any proposal. Each draft token races with the
-exponential of the target token with which its string begins, because ERSD accepts tokens that win both races.
+a path have no q, so only ERSD, which allows any proposal, can verify it. A draft token races with the
+exponential of the target token that begins its string, because ERSD accepts a token that wins both races.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CANDIDATES = 16
 def check_strings(method: str, target: Model, draft: Model | None, topology: Any) -> None:  # noqa: ARG001
     """ValueError if strings can't be drafted with this method, by this draft model or along this topology."""
     if method != "ersd":
-        raise ValueError(f"method = {method!r} needs a q, which strings do not have: use method 'ersd'")
+        raise ValueError(f"method = {method!r} needs a q, and strings have none: use method 'ersd'")
     if draft is not None and not isinstance(draft, OtherTokenizerModel):
         raise ValueError(
             "drafter = 'strings' is for a draft model with another tokenizer; "

@@ -1,7 +1,7 @@
 """Decoding inside transformers' `generate`.
 
-custom_generate    the function that `generate` calls: transformers' own loop, with our tokens
-arguments          the arguments of `generate`, and those that are refused by name
+custom_generate    the function that `generate` calls: transformers' own loop, with our decoder's tokens
+arguments          the arguments of `generate`, and those that are not supported
 memory             refuses logits processors whose results depend on earlier calls
 processors         applies logits processors of transformers at every node of a tree
 requests           a run for each row of a batch

@@ -49,7 +49,7 @@ def custom_generate(
     seed: int | Sequence[int] | None = None,
     **model_kwargs: Any,
 ) -> SpeculativeOutput | Tensor:
-    """Decode inside `generate`, whose arguments keep their meaning or are refused by name.
+    """Decode inside `generate`, whose arguments keep their meaning.
 
     assistant_model: the draft. draft: another name of this argument, with which transformers allows
     `num_return_sequences` above 1 and targets with a recurrent state. tokenizer: needed for stop strings, and
@@ -150,7 +150,7 @@ def _draft(
         "draft": draft,
         "prompt_lookup_num_tokens": config.prompt_lookup_num_tokens,
     }
-    if not _only_one(given, "what drafts") and method != "ar":
+    if not _only_one(given, "the draft") and method != "ar":
         raise ValueError(f"method = {method!r} needs a draft: give assistant_model, or method = 'ar'")
     return draft if assistant_model is None else assistant_model
 
@@ -196,7 +196,7 @@ def _topology(
     }
     if config.num_assistant_tokens in UNASKED_TOKENS:
         del given["num_assistant_tokens"]
-    if name := _only_one(given, "how much is drafted"):
+    if name := _only_one(given, "the draft tree"):
         return sequence(given[name]) if topology is None else topology
     of_draft = getattr(draft, "generation_config", None)
     tokens = getattr(of_draft, "num_assistant_tokens", None)

@@ -53,14 +53,14 @@ class Watched:
         assert self._known is not None, "the processor was asked about the round's root"
         before, its_logits, known = self._known
         if not _equal(self._ahead(before, its_logits), known):
-            self._refuse("other scores for the same text when it is asked again")
+            self._refuse("other scores for the same text in a second call")
         self._known = list(text), logits.clone(), answer.clone()
 
     def _refuse(self, gives: str) -> None:
         raise ValueError(
-            f"logits_processor ({self._names}) gives {gives}: it remembers its calls, but speculative "
-            "decoding also asks about texts that are not continued. Only processors that depend on the text "
-            "alone are supported"
+            f"logits_processor ({self._names}) gives {gives}: its results depend on earlier calls, but "
+            "speculative decoding also calls it on texts that are rejected. Only processors that depend on "
+            "the text alone are supported"
         )
 
 
@@ -72,7 +72,7 @@ def isolated(processor: Any) -> Any:
     """A copy of a processor that shares no state with it, except models. The variables of its functions are
     copied, too.
 
-    ValueError if the processor can't be copied, as is often so with objects of other languages.
+    ValueError if the processor can't be copied, such as many objects of other languages.
     """
     try:
         memo: dict[int, Any] = {}
@@ -81,7 +81,7 @@ def isolated(processor: Any) -> Any:
     except Exception as error:
         raise ValueError(
             f"logits_processor {type(processor).__name__} can't be copied ({str(error)[:100]}), but "
-            f"speculative decoding asks a copy about drafts: give it a __deepcopy__, or decode without it"
+            f"speculative decoding calls a copy on drafts: give it a __deepcopy__, or decode without it"
         ) from error
 
 

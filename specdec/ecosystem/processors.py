@@ -64,8 +64,8 @@ def native_sampling(processors: LogitsProcessorList, do_sample: bool) -> Samplin
 
 def _filters_otherwise(warper: Any) -> bool:
     """Whether a warper keeps a minimum number of tokens, or gives removed tokens another score than -inf."""
-    most_kept = isinstance(warper, known.TopPLogitsWarper) and warper.min_tokens_to_keep > 1
-    return most_kept or getattr(warper, "filter_value", -math.inf) != -math.inf
+    keeps_some = isinstance(warper, known.TopPLogitsWarper) and warper.min_tokens_to_keep > 1
+    return keeps_some or getattr(warper, "filter_value", -math.inf) != -math.inf
 
 
 def check_processors(processors: LogitsProcessorList) -> None:
@@ -74,8 +74,8 @@ def check_processors(processors: LogitsProcessorList) -> None:
     for each in processors:
         if type(each) in _WITH_MEMORY:
             raise ValueError(
-                f"{_WITH_MEMORY[type(each)]} is not supported: {type(each).__name__} remembers its calls, "
-                "and speculative decoding asks it about texts that are not continued"
+                f"{_WITH_MEMORY[type(each)]} is not supported: the results of {type(each).__name__} depend "
+                "on earlier calls, and speculative decoding also calls it on texts that are rejected"
             )
 
 

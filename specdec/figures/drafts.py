@@ -21,8 +21,8 @@ OPTIMA = {
     "optimum": ("optimum without replacement", "solid"),
     "drawn": ("optimum of independent draws", "dot"),
 }
-"""The optima, by their names in the results: the name in the legend and the line style. The first optimum
-bounds ERSD and GSD, and the second one bounds the other methods."""
+"""The highest acceptance of any rule, by its name in the results: the name in the legend and the line style.
+The first optimum bounds ERSD and GSD, and the second one bounds SpecInfer and SpecTr."""
 
 
 def accepted(p: Tensor, q: Tensor) -> dict[str, list[float]]:

@@ -1,8 +1,8 @@
 """The methods: each verifies a drafted tree by a pure function that needs no model.
 
 Each is a `Verifier`, verify(drafted, log_p, noise) -> Verdict. Rows are those of the target call: row 0 is
-the root (see `topology`). `specdec.algorithms` states the paper's rules on small tables, and `other_rules`
-beside the tests the others.
+the root (see `topology`). `specdec.algorithms` states the paper's rules on small tables, and
+`tests/helpers/other_rules.py` states the others.
 
 gsd, ersd                        the paper's Algorithms 4 and 5
 traversal, specinfer, spectr     rules of other papers

@@ -1,7 +1,5 @@
-"""Verification of a path that was copied from the text. The method's own rule ignores this path.
-
-Where the rule ends, the verification here goes on along the path.
-"""
+"""Verification of a path that was copied from the text. The method's own rule ignores this path, and the
+verification here continues along the path from the rule's last token."""
 
 from __future__ import annotations
 
@@ -19,9 +17,9 @@ def followed(drafted: Drafted, verdict: Verdict, log_p: Sequence[Tensor], noise:
 
     The rule tests no copied node, so its last token has the same distribution as without the path. If the
     path has this token after the last accepted node, the next token is a sample of p at the copied node, and
-    so on. The noise of that sample belongs to a node at which no rule has decided. The last token of an ERSD
-    round is never that of a drafted child, so ERSD's verdict stays as it is. The kind of a token is
-    `sampled` if only a copy was drafted for its place, because no test of a draft has changed p.
+    so on. The noise of that sample belongs to a node at which the rule has decided nothing. The last token of
+    an ERSD round is never that of a drafted child, so ERSD's verdict stays as it is. A token has the kind
+    `sampled` if only a copied token was drafted for its place, because then no rejection has changed p.
     """
     rows, token_id, kind = [*verdict.rows], verdict.token_id, verdict.kind
     topology = drafted.topology

@@ -20,8 +20,8 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
     """Exponential-race speculative decoding (Algorithm 5 of the paper, corrected): a `Verifier`.
 
     The winner of a node's race under P is the next token of the text. If a child was drafted with it, that
-    child is accepted and verification continues there; otherwise the winner is emitted. The races must be
-    those of the text's positions, with which the children were drafted too.
+    child is accepted and verification continues there; otherwise the winner is emitted. The children must
+    have been drafted with the same races, which are keyed by position.
     """
     topology = drafted.topology
 
@@ -38,7 +38,7 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
 
 
 def _winner(race: Race, log_p: Sequence[Tensor], row: int) -> int:
-    """The winner of one race. ValueError if the row's logits have no distribution."""
+    """The winner of one race. ValueError if the row's logits define no distribution."""
     weights = race_weights(log_p, row)  # [vocabulary]
     token_id = race.winner(weights)
     if not math.isfinite(weights[token_id]):
@@ -49,8 +49,8 @@ def _winner(race: Race, log_p: Sequence[Tensor], row: int) -> int:
 def _together(race: Callable[[int], Race], log_p: Sequence[Tensor]) -> list[int] | None:
     """The winners of all rows, found together on a GPU, which takes as long as for one row.
 
-    None on a CPU, and for too many rows, whose exponentials would take much memory: there winners are found
-    one by one.
+    None, so that winners are found one by one: on a CPU, and for more rows than `FEW_ROWS`, because their
+    exponentials would take much memory.
     """
     if not isinstance(log_p, LazyLogProbs) or len(log_p) > FEW_ROWS:
         return None
@@ -67,11 +67,8 @@ def sample(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
 
 
 def winners(races: Sequence[Race], log_p: Tensor) -> list[int]:
-    """The winner of each race (Section 3 of the paper) under its row of log_p [n, vocabulary], in one
-    transfer.
-
-    ValueError if a row is NaN.
-    """
+    """The winner of each race (Section 3 of the paper) under its row of log_p [n, vocabulary], with one
+    transfer from the device. ValueError if a row is NaN."""
     times = torch.stack([race.exponentials for race in races]) - log_p  # [n, vocabulary]
     least, tokens = times.min(-1)  # a NaN counts as the least
     found = torch.stack([least, tokens.double()]).tolist()  # float64 holds every token

@@ -7,7 +7,7 @@ The residual of a residual is again a residual of P, with more of Q subtracted. 
 
 where each rejection adds S / c to λ. λ and c are held as logarithms, since at a low temperature c may be less
 than a float holds. The arithmetic is numpy's, whose calls take half the time of torch's.
-Large vocabularies are worked on in parts that stay in a processor's cache.
+Large vocabularies are processed in parts that fit into a processor's cache.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ _LEAST_REST = 1e-3
 """The mass c that rejections leave of Q is computed as a difference while it is above this. For a smaller c,
 a difference would lose digits."""
 _LEAST_LOG, _MOST_LOG = -600.0, 700.0
-"""The factors by which numbers are scaled stay within these limits, given as logarithms, so that a float can
-hold them."""
+"""The smallest and the largest logarithm of a scale factor, so that a float can hold the factor."""
 _RUN = 64
 """The search for a token adds this many weights at once before it compares their sum. Computing all running
 sums would take longer."""
 
 
 class Residual:
-    """P and Q at one node: tests a child, changes P and Q after a rejection, and samples the last token.
+    """P and Q at one node. Tests a child, changes P and Q after a rejection, and samples the last token.
 
     log_p, log_q: [vocabulary] each; log_q may be None if no child will be tested. Neither is changed.
     weights: max(P - λQ, 0) by parts, float64 [part]; empty while nothing was subtracted. sums: the running

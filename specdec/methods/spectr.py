@@ -17,7 +17,7 @@ from specdec.methods.verdict import Attempt, Decision, Drafted, Verdict, descend
 from specdec.race import Noise
 
 _PRECISION = 1e-12
-"""The relative precision with which ρ, the root of an equation, is found. A larger ρ keeps the target's
+"""The relative precision of the threshold ρ, the root of an equation. A larger ρ keeps the target's
 distribution too, but accepts less."""
 
 Parts = Sequence[np.ndarray]

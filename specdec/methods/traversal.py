@@ -37,8 +37,8 @@ class Node:
 def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
     """Traversal verification of a tree drafted without replacement (not in the paper): a `Verifier`.
 
-    The noise, also that of the drafting, must belong to one round and one node alone (`RoundNoise`), because
-    the rule may look at many nodes of one depth, and at positions that the round does not reach.
+    Each node of each round must have noise of its own, also for drafting (`RoundNoise`), because the rule may
+    look at many nodes of one depth, and at positions that the round does not reach.
 
     The root has weight 1, and a child min(1, w p[x] / q[x]) with its parent's w, p and q. The first leaf of
     the remaining tree, with children in drafted order, is accepted with its whole path when u < w; the last

@@ -16,7 +16,7 @@ MOST_ROWS = 512
 """The most tokens (rows) that one CUDA graph reads over all its texts, and the most pending nodes of a text.
 With more, the GPU computes longer than the host needs to launch kernels, so that a graph gains nothing."""
 ALIGNED = 16
-"""The first column of a mask is a place in the cache that is a multiple of this: loads are aligned."""
+"""A mask's first column is a place in the cache that is a multiple of this, so that loads are aligned."""
 
 
 class Heads(NamedTuple):
@@ -33,8 +33,8 @@ class TextRows(NamedTuple):
 
     kv: [layers, 2 x key-value heads, t, head size], the visible part of the cache, the new tokens included.
     places: the new tokens' places in kv.
-    mask: additive, [1, 1, n, t]; None for plain causal attention, if the new tokens are at the end of kv and
-    are either one token or the whole text.
+    mask: additive, [1, 1, n, t]. None means plain causal attention; then the new tokens must be at the end of
+    kv, and they must be one token or the whole text.
     """
 
     n: int
@@ -44,7 +44,7 @@ class TextRows(NamedTuple):
 
 
 class TextTable(NamedTuple):
-    """The data on its texts that a forward pass in a CUDA graph reads. The tensors lie at fixed addresses.
+    """Tensors at fixed addresses that describe the texts of a forward pass in a CUDA graph.
 
     numbers: int64 [texts, 6], for each text the address of its cache's buffer, the buffer's capacity, the
     length of the prefix, the length with all pending nodes, the number of nodes to compute, and the address

@@ -85,7 +85,7 @@ class SessionKind:
     """One way to run a model of transformers.
 
     open: opens a session. control: opens a session with a deliberate mistake that a check must notice, a
-    wrong mask or a state that is not restored; None where there is neither. decoder: builds our own forward
+    wrong mask or a state that is not restored; None if neither is possible. decoder: builds our own forward
     pass for these sessions, or raises an error if it does not fit the module; None where sessions call the
     module itself. most_repeated: see `Model`.
     """
@@ -98,7 +98,7 @@ class SessionKind:
     most_repeated: int = 0
 
     def on(self, model: PreparedModel) -> PreparedModel:
-        """The model with sessions of this kind. Raises the error of `decoder` if that does not fit."""
+        """The model with sessions of this kind. Raises `decoder`'s error if it does not fit the module."""
         return replace(model, kind=self, decoder=self.decoder and self.decoder(model.module))
 
 
@@ -106,7 +106,7 @@ class SessionKind:
 class PreparedModel:
     """A model of transformers with the results of its self-check; sessions are opened on it.
 
-    It never changes: changed weights need a new one, and open sessions keep the one that they began with.
+    It never changes: changed weights need a new `PreparedModel`, and open sessions keep the old one.
     module: an `Outline` if the matrices stay in a file. config: the configuration of the text decoder.
     device: the device of input tokens and logits. vocab_size: the width of the logits. capability_reason:
     tells the user why the model can or can't score trees, by the self-check. note: further facts, or "".

@@ -1,4 +1,4 @@
-"""Answers many requests in one forward pass, where their model runs on a forward pass of ours.
+"""Answers many requests in one forward pass, if their model has a forward pass of ours (lean or compiled).
 
 The hidden states of all texts' tokens are the rows of one [rows, width] matrix, and each text attends to its
 own cache. Requests to models without such a pass are answered one by one.
@@ -30,7 +30,7 @@ Answer = Tensor | Exception | None
 
 
 class _Part(NamedTuple):
-    """A request's share of a forward pass. number: its place among the requests. pended: `pend`'s result."""
+    """A request's share of a forward pass. number: the request's index. pended: the result of `pend`."""
 
     number: int
     request: Request

@@ -24,7 +24,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 from specdec.devices import upload
 
 CHUNK = 256
-"""Whenever a buffer grows, it gets room for so many further tokens, so that it is copied rarely."""
+"""A buffer that grows gets room for this many tokens more than it needs, so that it is copied rarely."""
 LARGEST_STACK = 1 << 28
 """The most bytes of one stack of layers. While a stack is made, the memory of its layers is needed twice."""
 
@@ -271,7 +271,7 @@ def tree_masks(
 
 
 cached_tree_masks = lru_cache(maxsize=64)(tree_masks)
-"""`tree_masks` with a memory of its results, because decoding uses the same few shapes in every round."""
+"""`tree_masks` that caches its results, because decoding uses the same few shapes in every round."""
 
 
 def _depths_and_ancestors(parents: Sequence[int]) -> tuple[Tensor, Tensor]:

@@ -31,14 +31,14 @@ _IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")
 
 
 def check_entries(entries: Any, name: str) -> None:
-    """ValueError if entries of a config.json have impossible sizes or lead to other code or files.
+    """ValueError if entries of a config.json state impossible sizes, or name code or files to load.
 
     name: the model's name in messages.
     """
     layers: float = 1
     experts: float = 1
     for key, value in all_entries(entries):
-        _check_leads_nowhere(key, value, name)
+        _check_no_code_or_file(key, value, name)
         if not isinstance(value, int | float) or isinstance(value, bool):
             continue
         if key.endswith("num_labels"):
@@ -58,7 +58,7 @@ def _check_most(most: int, name: str, key: str, value: float) -> None:
         )
 
 
-def _check_leads_nowhere(key: str, value: Any, name: str) -> None:
+def _check_no_code_or_file(key: str, value: Any, name: str) -> None:
     if key.lstrip("_").startswith(_IMPLEMENTATIONS) and "/" in str(value):
         # A package may be installed that loads kernels from the hub.
         raise ValueError(

@@ -28,7 +28,7 @@ def place(device: str) -> str:
 
 
 def free(where: str) -> int:
-    """Bytes of memory that are free on a device; `place` returns its name."""
+    """Bytes of memory that are free on a device. where: the device's name, as `place` returns it."""
     if where == "cpu":
         return min(psutil.virtual_memory().available, container_limit())
     if where == "auto":

@@ -9,8 +9,8 @@ products of matrices are one or two kernels:
     attend, combine   attention of each text to its own cache
     gate              silu(gate) x up
 
-A few queries behind thousands of keys leave most of a GPU idle, if one program goes through all keys of a
-head. So `attend` cuts the keys of a text into pieces, and `combine` adds their results:
+If one program went through all keys of a head, a few queries after thousands of keys would leave most of a
+GPU idle. So `attend` cuts the keys of a text into pieces, and `combine` adds their results:
 
     keys      [ piece 0 | piece 1 | piece 2 ]      each piece: its largest score m, sum of weights l,
                   |         |         |            and the values mixed by its weights
@@ -42,9 +42,9 @@ SILU = {"SiLU", "SiLUActivation"}
 WIDEST = 1 << 14
 """The most numbers in a hidden state, which one program keeps in registers."""
 PROGRAMS = 256
-"""Keys are cut into pieces until attention has so many programs: twice the processors of a large GPU."""
+"""Keys are cut into pieces until attention has this many programs: twice the processors of a large GPU."""
 SUMMED = 16
-"""The number of pieces that are added at once: so few that they stay in a processor's registers."""
+"""The most pieces that are added at once. This few stay in a processor's registers."""
 KEYS = {torch.float32: 32, torch.bfloat16: 64, torch.float16: 64}
 """How many keys one step of attention reads. The keys of two steps must fit a small GPU's shared memory."""
 QUERIES, MANY_QUERIES = 16, 64

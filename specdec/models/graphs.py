@@ -3,7 +3,7 @@
 A forward pass of a model of 8 B parameters launches some 500 kernels, and the GPU waits while the host
 launches them. A graph replays them all on the tensors with which it was captured: tokens, depths, masks, and
 for each text the address of its cache. These tensors are filled anew before each replay. So one graph serves
-any texts, several at once. A graph is for 1, 2, 4, ... texts and for one of 27 numbers of tokens per text.
+any texts, several at once. Each graph is for 1, 2, 4, ... texts and for one of 27 numbers of tokens per text.
 
     texts    a: cache, prefix, 3 nodes        graph (2 texts, 3 rows)      states of 3 and 2 nodes
              b: cache, prefix, 2 nodes   -->  [a a a | b b -]         -->
@@ -45,7 +45,7 @@ def graphed_decoder(model: transformers.PreTrainedModel) -> LeanDecoder:
 
 
 def graphs_of(decoder: LeanDecoder, weights: Sequence[Tensor]) -> Graphs | None:
-    """The CUDA graphs of a decoder; None without Triton, or if our kernels lack parts of the decoder.
+    """The CUDA graphs of a decoder; None without Triton, or if our kernels do not support the decoder.
 
     weights: all tensors that a forward pass reads. They must not move, because graphs hold their addresses.
     """
@@ -74,7 +74,7 @@ class Graphs:
     def logits(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor | None:
         """Logits [nodes, vocabulary] of the nodes of all texts, one text after the other.
 
-        token_ids: int64 [nodes]. Returns None if there is no graph for so many nodes.
+        token_ids: int64 [nodes]. Returns None if there is no graph for this many nodes.
         """
         count, rows = _power_of_two(len(texts)), _rows(max(text.rows for text in texts))
         if self._fails or max(rows, *(text.masks.pending for text in texts)) > MOST_ROWS:
@@ -98,7 +98,7 @@ class Graphs:
         return None if any(part is None for part in parts) else torch.cat(parts)  # type: ignore[arg-type]
 
     def _captured(self, count: int, rows: int) -> GraphedForward | None:
-        """A new graph; None if its capture fails. After the first capture has failed, no other is tried."""
+        """A new graph; None if its capture fails. If the very first capture fails, no other is tried."""
         try:
             return GraphedForward(self._forward, count, rows, self._pool)
         except torch.OutOfMemoryError:
@@ -106,8 +106,8 @@ class Graphs:
         except Exception as error:  # of torch, or of Triton, which needs a C compiler
             self._fails = not any(self._graphs.values())
             cause = [type(error).__name__, *str(error).splitlines()][-1]  # Triton's last line is the cause
-            which = "forwards" if self._fails else f"forwards of {count} texts with {rows} rows"
-            logging.warning("%s have no CUDA graph, so they launch kernels one by one: %s", which, cause)
+            which = "" if self._fails else f" of {count} texts with {rows} rows"
+            logging.warning("forward passes%s run without a CUDA graph, which is slower: %s", which, cause)
             return None
 
 
@@ -122,7 +122,7 @@ class GraphedForward:
         embedding = decoder.embedding
         device = embedding.device
         self._token_ids = torch.zeros(count, rows, dtype=torch.int64, device=device)
-        # the numbers of all texts and the places of all nodes, for one transfer
+        # the numbers of all texts and the places of all nodes, in one tensor for a single transfer
         self._given = torch.zeros(count * (NUMBERS + rows), dtype=torch.int64, device=device)
         self._texts = TextTable(
             self._given[: count * NUMBERS].view(count, NUMBERS),
@@ -170,7 +170,7 @@ def captured(forward: Callable[[], Tensor], device: torch.device, pool: Any) -> 
     graph runs. RuntimeError if the capture fails.
     """
     if device.type != "cuda":
-        forward()  # a capture also runs it, so errors come now on both devices
+        forward()  # a capture also runs `forward`, so its errors come at this point on both devices
         return forward
     with torch.cuda.device(device):
         current, aside = torch.cuda.current_stream(), _stream(device)
@@ -200,7 +200,7 @@ def _stream(device: torch.device) -> torch.cuda.Stream:
 
 
 def _rows(nodes: int) -> int:
-    """The rows per text of the graph for so many nodes: one of few numbers, so that graphs are few."""
+    """The rows per text of the graph for this many nodes, rounded up, so that few graphs are needed."""
     step = 1 if nodes <= 8 else max(8, 1 << (nodes.bit_length() - 3))
     return -(-nodes // step) * step
 

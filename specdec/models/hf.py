@@ -19,8 +19,8 @@ from specdec.models.session_kinds import LEAN
 class HFModel:
     """A causal language model of transformers. Its module stays in its mode, training or evaluation.
 
-    Weights are packed and checked once. After a change of the module call `refresh`. It can be pickled if its
-    module can; unpickling checks it again.
+    Weights are packed and checked once. After a change of the module call `refresh`. An `HFModel` can be
+    pickled if its module can; unpickling checks it again.
 
     Raises ValueError for an encoder-decoder and for a model that has no head or is not causal.
 

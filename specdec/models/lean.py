@@ -5,9 +5,9 @@ takes the weights of a Llama, Mistral, Qwen 2 or Qwen 3 of transformers and scor
 twenty operations per layer. The self-check compares it with forward passes of the model itself, as for all
 sessions. If it can't be built or fails the check, sessions call the model itself.
 
-On a CPU the matrices are packed for oneDNN, query, key and value as one: five tokens then cost little more
-than one. A call of oneDNN costs some 15 microseconds for a matrix of any size, so small matrices of float32
-are only transposed. The copies take the memory of the weights once more, so they are left out where there is
+On a CPU the matrices are packed for oneDNN, those of query, key and value as one. Five tokens then cost
+little more than one. A call of oneDNN costs some 15 microseconds for a matrix of any size, so small matrices
+of float32 are only transposed. These copies take as much memory as the weights, and are not made if there is
 no room. On a GPU, the weights of query, key and value may become parts of one matrix, and so may gate and up.
 Copies and joined matrices miss later changes of the weights; `HFModel.refresh` makes them again.
 """
@@ -34,7 +34,7 @@ FIXED_ROPE = {"default", "linear", "llama3", "yarn"}
 PACKED_DTYPES = ("float32", "bfloat16")
 """Dtypes whose matrices are packed for oneDNN; bfloat16 only where the processor multiplies it."""
 LARGEST_TRANSPOSED = 1 << 20
-"""Matrices with at most so many entries are transposed, not packed: a call of oneDNN is too slow for them."""
+"""Matrices of at most this many entries are transposed, not packed: a call of oneDNN is too slow for them."""
 
 Project = Callable[[Tensor], Tensor]
 
@@ -157,7 +157,7 @@ def is_known(model: nn.Module) -> bool:
 
 
 def check_known(model: transformers.PreTrainedModel) -> None:
-    """ValueError if a model's class is not in `KNOWN`, or a part is not one that its class makes."""
+    """ValueError for classes outside `KNOWN`, other rotary embeddings, changed modules or several devices."""
     if not is_known(model):
         raise ValueError(f"{type(model).__name__} has no lean forward")
     check_rope(model.config)
@@ -179,7 +179,7 @@ def check_rope(config: transformers.PretrainedConfig) -> None:
 
 
 def _packs(model: transformers.PreTrainedModel) -> bool:
-    """Whether copies of the weights are made that are packed for oneDNN."""
+    """Whether the weights are copied and packed for oneDNN."""
     weight = model.lm_head.weight
     if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return False
@@ -233,8 +233,8 @@ def _share(linears: Sequence[nn.Linear], name: str, joined: Tensor) -> None:
     """Makes these parameters parts of the joined tensor, so that they take no memory of their own."""
     for each, part in zip(linears, joined.split([len(each.weight) for each in linears]), strict=True):
         parameter = getattr(each, name)
-        if not parameter.is_inference():  # such a parameter can't be replaced
-            # The same memory as another storage: saving a model takes a shared storage for tied weights.
+        if not parameter.is_inference():  # the data of an inference tensor can't be replaced
+            # DLPack makes a storage of its own: saving a model would mistake a shared one for tied weights.
             parameter.data = torch.from_dlpack(part)
 
 

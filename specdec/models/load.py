@@ -87,7 +87,7 @@ def load_hf_model(
 
 
 def convert(source: Source, device: str | torch.device, dtype: str | torch.dtype, report: Report) -> None:
-    """Converts a GGUF file whose weights keep their few bits. `load_hf_model` then need not convert it."""
+    """Converts a GGUF file that is decoded in few bits, ahead of `load_hf_model`. Ignores other sources."""
     if isinstance(source, GGUFSource) and packed_bytes(source, device, dtype) is not None:
         source.fetch(report, _form(dtype))
 

@@ -1,8 +1,8 @@
 """The self-check on longer texts: a small copy of a model is run over its whole context.
 
-Windows, chunks and rotary embeddings change the logits beyond some length. The copy (`shrink`) has the same
-switches after fewer tokens. Sessions on it cross all of these lengths, once in small steps from the first
-token and once after a prefill. All logits are compared with ordinary forward passes, as in `selfcheck`.
+Windows, chunks and rotary embeddings change the logits beyond some length. In the copy (`shrink`) these
+lengths are short. Sessions on it cross all of them, once in small steps from the first token and once after a
+prefill. All logits are compared with ordinary forward passes, as in `selfcheck`.
 """
 
 from __future__ import annotations

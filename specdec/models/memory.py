@@ -41,8 +41,8 @@ ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 class Sizes(NamedTuple):
     """The sizes of a model from which its memory is computed.
 
-    parameters: their number; shared ones count once. matrices: how many of them `lean` packs on a CPU; 0 for
-    a model that it does not support. cached: how many numbers the keys and values of a token have in all
+    parameters: their number; shared ones count once. matrices: how many parameters `lean` packs on a CPU; 0
+    for a model that it does not support. cached: how many numbers the keys and values of a token have in all
     layers. states: bytes of a run's recurrent and convolution states.
     """
 

@@ -1,4 +1,4 @@
-"""A model whose weights have few bits and lie in a file, mapped into memory: a GGUF file, or rounded ones."""
+"""A model whose weights have few bits, as in a GGUF file or by rounding. Its file is mapped into memory."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ from specdec.theory import total_variation
 TOKENS = 24
 """The number of tokens whose logits are compared. One token before them is not compared."""
 LARGEST_ERROR, LARGEST_VARIATION = 0.25, 0.1
-"""What passes at most: the relative error of the logits, and the mean total variation of the distributions.
-On the models that were measured, rounding gives less than a third of each: .02 and .02 for
+"""The largest values that pass: of the logits' relative error, and of the distributions' mean total
+variation. On the models that were measured, rounding gives less than a third of each: .02 and .02 for
 Qwen2.5-Coder-0.5B, .07 and .02 for the 1.5B. A matrix in the wrong place gives more than both."""
 _AT_ONCE = 1 << 20
 """The number of entries of a matrix that are unpacked at once. They fit into a processor's cache."""

@@ -34,7 +34,7 @@ ROUNDED_KINDS = {"int8": "Q8_0", "int4": "Q4_0"}
 AT_ONCE = 1 << 22
 """The number of entries of a matrix that are packed at once."""
 SMALLEST_SCALE = 2.0**-20
-"""When rows are packed, the largest scale must be at least this: smaller float16 numbers have few digits."""
+"""The largest scale of rounded rows must be at least this. Smaller float16 numbers have too few digits."""
 ROOM = 512
 """Bytes reserved for each entry of the table of tensors, which is written last. So the numbers begin at a
 multiple of 64 bytes: from there, matrices are read 3% faster."""

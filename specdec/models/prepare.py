@@ -92,11 +92,11 @@ def _checked(module: transformers.PreTrainedModel, name: str) -> PreparedModel:
     short, long = short_check(model, plain), long_context_check(module)
     faults: dict[str, str] = {}
     for kind in _kinds(model):
-        found = long.fault(kind) or short.tried(kind)  # the long check first, before weights are packed
-        if isinstance(found, PreparedModel):
-            model = found
+        result = long.fault(kind) or short.tried(kind)  # the long check first, before weights are packed
+        if isinstance(result, PreparedModel):
+            model = result
             break
-        faults[kind.name] = found
+        faults[kind.name] = result
     model = explained_model(model, _reason(model, faults))
     if refused := [f"its {each.name} forward {faults[each.name]}" for each in OWN if each.name in faults]:
         model = _noted(model, "a slower forward is used", "; ".join(refused))

@@ -41,7 +41,7 @@ def rounded_bytes(config: PreTrainedConfig, form: str) -> int | None:
         return None
     try:
         parts = Outline(config, {}).modules()
-    except Exception:  # also of sizes that no model has, which loading will refuse
+    except Exception:  # also for impossible sizes, which loading will refuse
         return None
     matrices = [part.weight for part in parts if isinstance(part, nn.Linear)]
     if any(matrix.shape[1] % GROUP for matrix in matrices):

@@ -2,7 +2,7 @@
 
 Many models accept a tree mask and silently ignore it, so a configuration is never trusted. A session runs a
 script of forward passes and commits. For every token, the logits after it are compared with an ordinary call
-of the model, without a cache, on the tokens from the start of the text down to it. A model in half precision
+of the model, without a cache, on the tokens from the start of the text to this one. A model in half precision
 is compared with its own code in float32 (`widened`): a session passes if its error is not much larger than
 that of the model's own decoding (`ROUNDING`). A tree session must also *fail* under a wrong mask, and a
 session that restores states must fail when it does not restore them. If such a control passes, the model
@@ -40,12 +40,12 @@ LIMITS = {
 """Two relative errors. An error up to the first passes; above the second it never passes. Between them it
 passes up to `ROUNDING` times the error of the model's own decoding, which comes from rounding."""
 ROUNDING = {False: 4.0, True: 3.0}
-"""How many times the error of the model's own decoding passes; the key says if the reference is in float32.
-Both errors are maxima over few tokens. For passes that round alike, they differed by a factor up to 2.2."""
+"""A session's error may be this many times that of the model's own decoding; the key is `in_float32`. Both
+errors are maxima over few tokens. For passes that round alike, they differed by a factor up to 2.2."""
 NOT_CAUSAL = 0.1
 """If later tokens change a logit by more than this relative error, a model is not causal."""
 CONTROL_FACTOR = 4.0
-"""A wrong mask or state must give more than the limit, and than so many times the error of the right one."""
+"""A wrong mask or state must give an error above the limit, and this many times that of the right one."""
 
 NO_MEMORY = (MemoryError, torch.OutOfMemoryError)
 Line = tuple[int, ...]

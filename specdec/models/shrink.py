@@ -1,9 +1,9 @@
-"""Small copies of models: same classes and switches, so small that a check can run over a whole context.
+"""Small copies of models, in which the lengths are so small that a check can run over a whole context.
 
 The classes of a model and the integers of its configuration decide which mask, window, chunk or rotary
-embedding it uses; its weights do not. So a copy has the same classes and switches, a layer of each kind,
-narrow matrices and random weights. The text lengths at which something changes are made small. They keep
-their order, and equal lengths stay equal.
+embedding it uses; its weights do not. So a copy has the same classes, a layer of each kind, narrow matrices
+and random weights. The text lengths at which something changes, such as a sliding window, are made small.
+They keep their order, and equal lengths stay equal.
 
     sliding_window 4096, original_max_position_embeddings 8192, max_position_embeddings 131072
     becomes        18,                                    20,                           22 and some room
@@ -96,7 +96,7 @@ def lengths(config: PretrainedConfig) -> set[int]:
 
 
 def shrunken(config: PretrainedConfig) -> PretrainedConfig:
-    """A small configuration with the same switches, which act after fewer tokens."""
+    """A small configuration with the same kinds of layers, whose windows and other lengths are short."""
     small = copy.deepcopy(config)
     vars(small).pop("quantization_config", None)
     context = _first("context", vars(config.get_text_config(decoder=True))) or ENDLESS

@@ -74,7 +74,7 @@ def find_source(name_or_path: str | os.PathLike[str]) -> Source:
         raise ValueError(f"{name!r} is neither a folder with a model nor a GGUF file")
     if name.startswith((".", "~", os.sep)) or name.count("/") > 1:
         raise ValueError(
-            f"{name!r} is not there; give a folder with config.json and model.safetensors, or a hub id"
+            f"{name!r} does not exist; give a folder with config.json and model.safetensors, or a hub id"
         )
     try:
         validate_repo_id(name)
@@ -114,8 +114,7 @@ class FolderSource:
 class HubSource:
     """A model on the hub at one commit. Only the files that loading needs are fetched.
 
-    commit: the newest commit now. sizes: bytes of each file. ValueError if the model has no safetensors
-    weights.
+    commit: the newest one. sizes: bytes of each file. ValueError if the model has no safetensors weights.
     """
 
     def __init__(self, name: str, commit: str | None, sizes: Mapping[str, int]):
@@ -134,7 +133,7 @@ class HubSource:
 
     def config(self) -> PreTrainedConfig:
         """The model's configuration; ValueError if config.json can't be fetched, is broken or unknown."""
-        # Fetched without a commit, so that the cache stores which commit is the newest, for use offline.
+        # Without a commit in the request, the cache stores which commit is the newest, for use offline.
         return _read_config(_downloaded(self.name, "config.json").parent, self.name)
 
     def fetch(self, report: Report = silent) -> Path:
@@ -172,7 +171,7 @@ class HubSource:
 
 
 def fetch_file(repository: str, file: str, sha256: str, report: Report = silent) -> Path:
-    """One file of a repository of the hub, in the hub's cache. A download that was interrupted goes on.
+    """One file of a repository of the hub, in the hub's cache. An interrupted download is continued.
 
     ValueError if the hub or the disk prevents it, or if the content does not have this checksum.
     """
@@ -197,8 +196,8 @@ def _downloaded(name: str, file: str, bar: type[tqdm] | None = None, commit: str
         raise ValueError(_gated(name)) from error
     except _UNREACHABLE as error:
         raise ValueError(
-            f"{file} of {name!r} could not be fetched: {_obstacle(error)}; the part "
-            "that has come is kept, so try again"
+            f"{file} of {name!r} could not be fetched: {_obstacle(error)}; the downloaded part is kept, so "
+            "try again"
         ) from error
 
 
@@ -230,7 +229,7 @@ def _bar(show: Callable[[int, int], None]) -> type[tqdm]:
 
     class Bar(tqdm):
         def __init__(self, *args: Any, **kwargs: Any):
-            kwargs.pop("name", None)  # only the client's own bars know it
+            kwargs.pop("name", None)  # an argument of the client's own bars, which tqdm does not have
             super().__init__(*args, **(kwargs | {"disable": True}))
             self.bytes, self.whole = kwargs.get("initial") or 0, kwargs.get("total") or 0
 

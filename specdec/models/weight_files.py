@@ -25,8 +25,8 @@ def check_weight_files(folder: Path, name: str) -> None:
     """
     if (folder / ADAPTER).exists():
         raise ValueError(
-            f"{name!r} holds an adapter ({ADAPTER}), whose weights and base model would be loaded beside its "
-            "own: merge it into its base model (merge_and_unload) and save that without it"
+            f"{name!r} holds an adapter ({ADAPTER}), whose weights and base model transformers would also "
+            "load: merge it into its base model (merge_and_unload) and save the result without it"
         )
     if any(folder.glob(_DISTRIBUTED)):
         raise ValueError(

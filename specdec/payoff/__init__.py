@@ -1,4 +1,4 @@
-"""Will speculative decoding pay? From acceptance and costs to tokens per call, speed-up and limits.
+"""Computes whether speculative decoding pays: tokens per call, speed-up and limits, by acceptance and costs.
 
 gain      what drafting gains in a set-up, where it breaks even, and what limits it
 measuring measures the set-up of a pair on this machine

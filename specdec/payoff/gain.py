@@ -20,7 +20,7 @@ from specdec.trace import Candidate
 ERROR = 0.02
 """The smallest gain that counts. A smaller gain is within the error of a measurement."""
 _STEPS = 9
-"""The search for a break-even point halves its interval so many times."""
+"""The search for a break-even point halves its interval this many times."""
 _DEAREST = 4.0
 """The search for the dearest draft that still pays ends at this time of a draft step, as a multiple of a
 target call."""

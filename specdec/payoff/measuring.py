@@ -35,7 +35,7 @@ _SEED = 0x7469_6D65
 
 def measuring(pair: ModelPair, settings: RunSettings, texts: int = 1, thorough: int = 1) -> Steps[SetUp]:
     """The set-up of this pair. texts: number of texts that are decoded together. thorough: the measurement
-    takes so many times its usual length.
+    takes this many times as long as usual.
 
     ValueError if the pair can't draft.
     """

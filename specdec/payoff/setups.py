@@ -64,8 +64,7 @@ class SetUp(NamedTuple):
 
     @property
     def rows(self) -> tuple[float, ...]:
-        """For each number in `ROWS`, the time of a target call over so many rows, as a multiple of the time
-        over one row."""
+        """The times of target calls over the numbers of rows in `ROWS`, as multiples of that over one row."""
         return tuple(self.costs.target.seconds(1, rows) / self.call for rows in ROWS)
 
     @property

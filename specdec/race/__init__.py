@@ -1,6 +1,7 @@
-"""Exponential races, keyed by seed and position: the same noise wherever and whenever it is drawn.
+"""Exponential races. Their random numbers ("noise") are keyed by seed and position, and the same wherever and
+whenever they are drawn.
 
-races         winners and arrivals of races: on a CPU, on another device, and sparse ones
+races         winners and arrivals of races, on a CPU and on other devices
 noise         all noise of one round, by node
 exponentials  the logarithms of the exponentials of all tokens of a vocabulary
 keys          the key that each seed, stream and position gives to its noise

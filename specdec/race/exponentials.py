@@ -23,8 +23,8 @@ def log_exponentials(
 ) -> Tensor:
     """log e, float64 [positions, vocab_size], with random e ~ Exp(1) keyed by (seed, stream, position).
 
-    The e are the exponentials of Section 3 and of Algorithm 5, lines 5 to 7, of the paper. ValueError names a
-    seed or a position that is no integer of 64 bits.
+    The e are the exponentials of Section 3 and of Algorithm 5, lines 5 to 7, of the paper. ValueError if the
+    seed or a position is not an integer from 0 to 2**64 - 1.
     """
     seed = checked_seed(seed)
     keys = [key_of(seed, stream, whole("position", position, 0, splitmix.MASK)) for position in positions]
@@ -44,7 +44,7 @@ def fill(rows: Tensor, keys: Sequence[int]) -> Tensor:
 
 
 def log_exponential(u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """log e for float64 uniforms u, with e = -log(1 - u) ~ Exp(1). Overwrites u. out: the result; default
-    u."""
+    """log e for float64 uniforms u, with e = -log(1 - u) ~ Exp(1). Overwrites u. out: the array for the
+    result; by default u."""
     np.negative(np.log1p(np.negative(u, out=u), out=u), out=u)
     return np.log(u, out=u if out is None else out)

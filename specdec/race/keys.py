@@ -1,4 +1,4 @@
-"""The noise that belongs to each seed, stream and position (Section 3 of the paper).
+"""The keys of all random numbers ("noise") of races and acceptance tests.
 
 All noise is a function of a key. A key is made from (seed, stream, position) or from (seed, round, node). So
 the same noise can be drawn again anywhere, and independent purposes have independent noise.
@@ -52,7 +52,7 @@ def node_seed(seed: int, position: int, node: Sequence[int]) -> int:
 
 
 def uniform(seed: int, position: int, index: int, stream: int = Stream.ACCEPT) -> float:
-    """The Uniform(0, 1), ends excluded, of the paper's Algorithm 4, for (seed, stream, position, index)."""
+    """A uniform on (0, 1), ends excluded, keyed by (seed, stream, position, index); for Algorithm 4."""
     return splitmix.uniform(key_of(seed, stream, position), index)
 
 
@@ -65,8 +65,5 @@ def checked_seed(seed: int) -> int:
 
 
 def derived_seed(seed: int, number: int) -> int:
-    """The seed of prompt `number` of a list, so that the prompts of a list do not share races.
-
-    The paper has no such seeds, because it draws new randomness each time.
-    """
+    """The seed of prompt `number` of a list, so that the prompts of a list do not share races."""
     return mix(mix(seed) + (number + 1) * GOLDEN) >> 1

@@ -49,7 +49,7 @@ class Races:
     def __init__(self, seed: int, vocab_size: int, device: torch.device | str = "cpu"):
         self.seed, self.vocab_size, self.device = seed, vocab_size, device
         self._known: dict[int, Race] = {}
-        # on a CPU as many positions as the generator draws at once, see `splitmix.blocks`
+        # on a CPU, the positions that fit into one block of the generator (`splitmix.blocks`)
         on_host = torch.device(device).type == "cpu"
         self._at_once = max(1, min(_AHEAD, splitmix.BLOCK // vocab_size)) if on_host else _AHEAD
 

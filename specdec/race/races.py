@@ -33,8 +33,8 @@ FEW = 8
 
 
 class Arrivals(Protocol):
-    """Finds the arrivals that drafting needs, under each of several distributions: in one race for all,
-    or in one race for each. A constant factor on the weights of a row does not change its arrivals."""
+    """Finds the first arrivals under each of several distributions, in one race for all or in one race for
+    each. A constant factor on the weights of a row does not change its arrivals."""
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
         """For each row of log_q [n, vocabulary], the first `count` arrivals under q, in order.
@@ -54,8 +54,8 @@ class Race(Arrivals, Protocol):
     def winner(self, log_p: Tensor) -> int:
         """The token that arrives first, argmin e / p, under log_p [vocabulary]: a sample of p.
 
-        log_p may be off by a constant. If it holds NaN or +inf, or no finite value, it is not finite at the
-        token that is returned.
+        log_p may be off by a constant. If log_p holds NaN or +inf, or no finite value, the result is a token
+        at which log_p is not finite.
         """
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:

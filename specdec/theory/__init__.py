@@ -2,8 +2,8 @@
 bits.
 
 p is always the target's distribution and q the draft's: tensors, arrays or lists [..., n] over one
-vocabulary, whose last dimension sums to one. Results have the leading dimensions. A ValueError says what is
-wrong with an argument that is not a distribution.
+vocabulary, whose last dimension sums to one. Results keep the leading dimensions, [...]. A ValueError says
+what is wrong with an argument that is not a distribution.
 """
 
 from specdec.theory.acceptance import (

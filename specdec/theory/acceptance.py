@@ -59,7 +59,7 @@ def ersd_acceptance(p: Distribution, q: Distribution) -> Tensor:
 def ersd_total_variation_bound(p: Distribution, q: Distribution) -> Tensor:
     """(1 - D_TV) / (1 + D_TV): a lower bound of ERSD's first acceptance, like D_HM of Lemma 3.1 of the paper.
 
-    Neither bound is always the tighter one. This one is tight at P = Q, where D_HM is 1/2.
+    Neither bound is always the tighter one. This one is exact at P = Q, where D_HM is 1/2.
     """
     distance = total_variation(p, q)
     return (1 - distance) / (1 + distance)
@@ -107,8 +107,8 @@ def estimate_ersd_acceptance_by_index(
 
     Up to `ersd_by_index.MAX_VOCABULARY` (512) tokens it is integrated, exact to 1e-12, and the error is 0.
     For more tokens R(0) has its closed form. Each other R(i) is a mean over `samples` simulated races under
-    P: for the winner and its time of arrival, the distribution of its rank under Q is exact. ValueError as in
-    `estimate_gsd_acceptance_by_index`.
+    P, each of which contributes the exact distribution of its winner's rank under Q, given the arrival time.
+    ValueError as in `estimate_gsd_acceptance_by_index`.
     """
     return _by_row(ersd_rates, p, q, k, samples, seed)
 

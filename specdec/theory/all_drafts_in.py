@@ -11,8 +11,8 @@ integral would be that of independent draws. Only the difference from it is inte
     1 - Q(H)^n + ∫ c e^-ct (Pr[N(t) < n] - Pr[Poisson(Q(H) t) < n]) dt.
 
 The difference vanishes quickly on both sides, so with t = e^y the trapezoid rule converges exponentially.
-Tokens with large q t enter the distribution of N(t) one by one. The many others enter together, through the
-sums of their q, q², q³, ... over H. Two arrivals have a closed form.
+"Heavy" tokens, with large q t, enter the distribution of N(t) one by one. The many "light" ones enter
+together, through the sums of their q, q², q³, ... over H. Two arrivals have a closed form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 _ERROR = 1e-13
-"""The largest probability that is lost by cutting the integral at the first and the last time of the grid."""
+"""The largest probability that lies before the first time of the grid, and after its last time."""
 _LARGEST_STEP = 0.15
 _POWERS = 8
 _SERIES_ERROR = 1e-3
@@ -38,9 +38,7 @@ outside the first m tokens."""
 def outside_of_draws(q: np.ndarray, n: int) -> Outside:
     """Pr(some draft is outside H), where drafts are n independent draws from q [tokens].
 
-    H is the set of the first m tokens; the result is a function of m.
-
-    This is not in the paper.
+    H is the set of the first m tokens; the result is a function of m. This is not in the paper.
     """
     rest = _mass_above(q)
     return lambda m: 1 - (1 - np.minimum(rest[m], 1.0)) ** n

@@ -83,8 +83,8 @@ def _checked_rate(value: float, where: int | Path) -> float:
 
 
 def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:
-    """(log|Ω| + log(k + 1)) / H[R] (Theorem 4.1 of the paper): no tree of k drafted tokens yields more per
-    round.
+    """(log|Ω| + log(k + 1)) / H[R] (Theorem 4.1 of the paper): an upper bound of the expected tokens per
+    round, for all trees of k drafted tokens.
 
     acceptance_by_index: R(i) [n], summing to at most 1. The probability that is missing from R counts as one
     more outcome. That can only lower the entropy, so the result is still an upper bound. It is infinite if
@@ -97,7 +97,7 @@ def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -
 
 def tunstall_leaf_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:
     """log(k(|Ω| - 1) + |Ω|) / H[R] (Appendix C of the paper): Theorem 4.1 with the exact number of leaves,
-    tighter."""
+    which makes the bound tighter."""
     rates = _rates_of_tokens(acceptance_by_index, vocab_size, k)
     leaves = k * (vocab_size - 1) + vocab_size
     return _ratio(math.log2(leaves), entropy_of_rates(rates))

@@ -55,7 +55,7 @@ def entropy_of_rates(rates: Sequence[float] | np.ndarray) -> float:
 
 
 def checked_pair(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
-    """Check P and Q of Section 3 of the paper. Returns them as float64, normalised, in one shape.
+    """Check two distributions. Returns them as float64, normalised and broadcast to one shape.
 
     ValueError if one is not a distribution, or their sizes differ.
     """
@@ -69,7 +69,7 @@ def checked_pair(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
 
 
 def checked_distribution(name: str, value: Distribution) -> Tensor:
-    """Check a distribution over the Ω of Section 1 of the paper. Returns it as float64 [..., n], normalised.
+    """Check a distribution. Returns it as float64 [..., n], normalised.
 
     A ValueError names the argument and says what is wrong.
     """
@@ -86,8 +86,7 @@ def checked_distribution(name: str, value: Distribution) -> Tensor:
 
 
 def as_tensor(value: Distribution) -> Tensor | None:
-    """An argument (Section 3 of the paper) as a float64 tensor on its device; None if it does not hold real
-    numbers."""
+    """An argument as a float64 tensor on its device; None if it does not hold real numbers."""
     if isinstance(value, Tensor):
         return None if value.is_complex() else value.double()
     array = reals(value)

@@ -107,7 +107,7 @@ def rank_distribution(
 def times_and_weights(largest_ratio: float) -> tuple[np.ndarray, np.ndarray]:
     """Times [m] and weights [m] with Σ weights f(times) ≈ ∫ e^-t f(t) dt, for the probability f of a rank.
 
-    The rank must be above 0: then f(t) is at most t Σ a <= t p/q, which gives the first time.
+    This holds for ranks above 0, for which f(t) <= t Σ a <= t p/q; this bound gives the first time.
     """
     first = math.log(_FIRST_TIME / math.sqrt(max(largest_ratio, 1.0)))
     times = np.exp(np.arange(first, math.log(_LAST_TIME) + _STEP, _STEP))

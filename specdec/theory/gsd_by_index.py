@@ -57,7 +57,7 @@ def exact_gsd(pair: SortedPair, k: int) -> np.ndarray:
     """R [k] of Equation 3 of the paper by recursion over ordered lists of rejected tokens, one row for
     each list.
 
-    reached: probability of the list, all of it rejected. remaining: the tokens that are not in it.
+    reached: the probability that exactly this list is drafted and rejected. remaining: all other tokens.
     """
     level, reached = np.zeros(1), np.ones(1)
     remaining = np.ones((1, len(pair.q)), dtype=bool)

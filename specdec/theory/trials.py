@@ -43,7 +43,7 @@ def gsd_tests(p: Tensor, q: Tensor, drafted: Tensor, uniforms: Tensor) -> Tensor
     """Index of the first drafted child that passes its test, int64 [races]; m if none does.
 
     p, q: [races, n], one position per race. drafted: tokens [races, m] in order of arrival. uniforms: [races,
-    m or more]. The loop of Algorithm 4 of the paper at one node.
+    m or more]. This is the loop of Algorithm 4 of the paper at one node.
     """
     most, tiny = drafted.shape[-1], torch.finfo(q.dtype).tiny
     accepted = torch.full((len(drafted),), most)

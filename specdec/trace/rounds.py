@@ -31,10 +31,9 @@ class Node:
     """One drafted token, a node of the draft tree.
 
     q, p: its probability given its parent under the draft and under the target. Both are None without detail;
-    q is also None if it was drafted without probabilities. status: `accepted`; `rejected` (its parent was
-    verified and another child or none was accepted, or traversal verification tested it below such a node);
-    or `unvisited`. copied: whether it is on a path that was copied from the text, and not in the draft's
-    tree.
+    q is also None if the token was drafted without probabilities. status: `accepted`; `rejected` (its parent
+    was verified but did not accept it, or traversal verification tested it below such a rejected node); or
+    `unvisited`. copied: whether it is on a path that was copied from the text, and not in the draft's tree.
     """
 
     path: Path

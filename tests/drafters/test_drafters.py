@@ -317,7 +317,7 @@ def test_nothing_at_all_is_an_answer(said):
     [
         (lambda: generated("ersd", None), "needs a draft model"),
         (lambda: generated("traversal", Suffix()), "method = 'traversal' needs a draft model"),
-        (lambda: generated("ersd", NGram(), "auto"), "topology = 'auto' is for draft models"),
+        (lambda: generated("ersd", NGram(), "auto"), "topology = 'auto' needs a draft model"),
         (lambda: generated("ersd", None, draft_temperature=-1), "draft_temperature = -1 is not"),
         (lambda: generated("ersd", NGram(), TREE, stepping("sequence")), "can score sequences only"),
         (lambda: generated("ersd", NGram(), TREE, stepping("ar")), "only decode token by token"),

@@ -125,5 +125,5 @@ def test_each_of_the_two_checks_finds_what_the_other_does_not():
     watched = Watched(lambda _, logits: logits + next(calls), lambda _, logits: logits, "A")
     answer = watched(text, logits)
     watched.check(text, logits, answer)
-    with pytest.raises(ValueError, match="same text when it is asked again"):
+    with pytest.raises(ValueError, match="same text in a second call"):
         watched.check_again(text, logits, answer)

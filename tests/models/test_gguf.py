@@ -376,5 +376,5 @@ def test_a_file_of_another_kind_is_not_called_missing(tmp_path):
     for name in (file, str(file)):
         with pytest.raises(ValueError, match=r"file\.py' is neither a folder with a model nor a GGUF file"):
             specdec.load_pair(name)
-    with pytest.raises(ValueError, match="is not there"):
+    with pytest.raises(ValueError, match="does not exist"):
         specdec.load_pair(tmp_path / "nothing.gguf")

@@ -334,7 +334,7 @@ def test_tunstall_takes_nothing_that_it_does_not_write(code, bits):
 
 def test_a_proposal_that_never_comes_is_given_up(monkeypatch):
     monkeypatch.setattr(simulation, "MOST_PROPOSALS", 500)
-    with pytest.raises(ValueError, match=r"none of the first 500 proposals .* p / q is 1e\+09"):
+    with pytest.raises(ValueError, match=r"none of the first 500 proposals .* p / q = 1e\+09"):
         channel.greedy_rejection_encode([0.0, 1.0], [1 - 1e-9, 1e-9], 0)
 
 

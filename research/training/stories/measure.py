@@ -133,7 +133,7 @@ def mean_loss(model: LlamaForCausalLM, rows: list[Tensor], batch: int = 16) -> f
 
 
 def measure_copying(sampled_ids: Tensor, tokens: dict[str, Tensor]) -> dict[str, float]:
-    """Shares of sequences of `RUN` tokens that training stories contain, for own and for unseen text."""
+    """The shares of `RUN`-token sequences, in sampled and in held-out text, that training stories contain."""
     source = set(runs_in(tokens["stories"]))
     own = [run for row in sampled_ids for run in runs_in(row[RUN + 1 :])]
     unseen = runs_in(tokens["stories_held_out"])

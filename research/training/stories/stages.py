@@ -124,7 +124,7 @@ def openings(text: Tensor, rows: int, generator: torch.Generator) -> list[list[i
 
 
 def train_draft(work: Path, recipe: Recipe) -> None:
-    """Stage 4: trains the draft. The loss is the KL divergence first, then the probability of a rejection."""
+    """Stage 4: trains the draft. The loss is the KL divergence, and later mostly rejection probabilities."""
     held_out, *records = map(load, _samples(work, recipe))
     model, lessons = new_model(recipe.draft, recipe), Lessons(recipe.draft_step_tokens, late=0.3)
     learner = Learner(model, torch.arange(recipe.vocab_size), records, lessons)

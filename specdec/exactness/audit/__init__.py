@@ -10,14 +10,14 @@ or their text. `pair.target` is the model whose distribution is compared.
 
     run           the decodes, and the report on them
     distribution  the exact distribution, from the target's logits
-    evidence      the tests: χ², dependence of tokens and of seeds, and what each test would find
+    evidence      the tests: χ², dependence of tokens and of seeds, and the smallest deviations they find
     report        the verdict, as text and as JSON
     engines       the engines of the command, by name
     transformers  the engine of transformers' own decoding, plain and with the pair's draft
-    openai        the engine of a server of the completions protocol, such as yours
+    openai        any server of the OpenAI completions protocol as an engine
     command       `specdec audit`
 
-The audit of other engines is `research.audit`, beside the package.
+`research.audit`, which is not part of the package, audits other engines.
 """
 
 from specdec.exactness.audit.report import Report

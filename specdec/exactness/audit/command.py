@@ -28,7 +28,7 @@ PROMPT = "Once upon a time"
 
 
 class Subject(NamedTuple):
-    """What one audit is about: an engine, a pair and a prompt. model: the name of the model in the report; ""
+    """The subject of an audit: an engine, a pair and a prompt. model: the model's name in the report; ""
     takes the target's name."""
 
     name: str

@@ -22,7 +22,7 @@ _MOST_KNOWN = 1 << 24
 """The cache of computed distributions holds at most this many numbers. It saves time, because the same short
 texts occur again and again."""
 NO_TOKEN = -1
-"""Takes the place of an id that is not a token. It also stands for the end of a text if the model has no end
+"""This id replaces an id that is not a token. It also stands for the end of a text if the model has no end
 token."""
 
 
@@ -96,8 +96,7 @@ class TargetDistribution:
         return dict(texts)
 
     def ended(self, token_ids: Sequence[int], length: int) -> tuple[int, ...]:
-        """The outcome to which a decode counts: its first tokens up to the end of the text, at most
-        `length`."""
+        """The outcome of a decode: its first tokens up to the end of the text, at most `length`."""
         first = token_ids[:length]
         ends = (i for i, token_id in enumerate(first) if token_id in self.pair.eos_ids)
         return tuple(first[: next(ends, len(first))])

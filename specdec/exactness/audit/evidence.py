@@ -1,9 +1,9 @@
 """Tests of decodes against a distribution: p-values, and the size of deviation that each test would find.
 
-A token becomes a number on (0, 1) by its place in its distribution: the likeliest tokens come first, and
-within a token's own share the number is random (Rosenblatt 1952). If the engine is right, these numbers are
-independent and uniform. So tokens at all positions can be counted together, and pairs of numbers show
-dependence.
+A token becomes a number on (0, 1) by the randomised probability integral transform (Rosenblatt 1952): the
+probability of all likelier tokens, plus a random share of the token's own. If the engine is right, these
+numbers are independent and uniform. So tokens at all positions can be counted together, and pairs of numbers
+show dependence.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Evidence:
     """One χ² test of one run.
 
     statistic, degrees_of_freedom, p_value: as `chi_square` computes them. count: number of counted outcomes.
-    would_find: the total variation between engine and distribution, over the cells, from which on a
-    difference is found with probability 0.99.
+    would_find: the smallest total variation between engine and distribution, over the cells, that is found
+    with probability 0.99.
     """
 
     name: str
@@ -55,12 +55,11 @@ class Evidence:
 class Duplicates:
     """Tests whether two seeds at one distance, or a seed and any earlier one, give equal texts too often.
 
-    distance: the one with the smallest p-value. count: the pairs of seeds at that distance. same: those
-    of them that gave the same text. expected: the number of equal pairs by chance. repeats: texts that an
-    earlier seed gave, at any distance. p_value: an upper bound, over all distances and the repeats.
-    would_find: the share of duplicates among the pairs at distance 1 from which on they are found with
-    probability 0.99. would_find_seeds: an engine with at most this many different seeds is found with
-    probability 0.99.
+    distance: the one with the smallest p-value. count: the number of pairs of seeds at that distance. same:
+    the number of these pairs with equal texts. expected: the number of equal pairs by chance. repeats: texts
+    that an earlier seed gave, at any distance. p_value: an upper bound, over all distances and the repeats.
+    would_find: the smallest share of duplicates among the pairs at distance 1 that is found with probability
+    0.99. would_find_seeds: an engine with at most this many different seeds is found with probability 0.99.
     """
 
     name: str
@@ -125,7 +124,7 @@ def duplicates(
 class _Repeats:
     """Counts the texts that an earlier seed has already given, and tests whether they are too many.
 
-    Given the earlier texts, a right engine repeats one of them with their mass S under the distribution. So
+    Given the earlier texts, a right engine repeats one with probability S, the sum of their probabilities. So
     exp(λ count) / Π (1 + S (e^λ - 1)) has mean 1 for each λ, and Markov's inequality bounds its tail.
     """
 

@@ -55,11 +55,11 @@ class Trial:
 class Report:
     """The audit of an engine.
 
-    false_alarm: the probability that a correct engine is doubted; level: the same for each test. trials: the
+    false_alarm: the probability that a correct engine is doubted; level: the same for one test. trials: the
     run, and a second one if the first found something. length: first tokens that are tested together.
     reproduced: how many seeds gave the same tokens again, and how many were tried. arguments: the settings of
-    sampling. versions: those of the engine's packages. rule: see `Engine`. model: its name. date: the day of
-    the audit. tokens_per_call: new tokens per target call in longer texts; None if they are not counted.
+    sampling. versions: those of the engine's packages. rule: see `Engine`. model: the target's name. date:
+    the day of the audit. tokens_per_call: new tokens per target call in longer texts; None without a count.
     """
 
     engine: str

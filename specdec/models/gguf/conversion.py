@@ -1,7 +1,7 @@
 """Converts a GGUF file to a folder that transformers loads: configuration, safetensors and tokenizer.
 
-The folder lies in a private cache (`cached_folders`). In safetensors, matrices keep 32 bits if all have them
-in the file; so they do with float16 for architectures of `CONFIGS`. Otherwise they become bfloat16.
+The folder lies in a private cache (`cached_folders`). In safetensors, all matrices have one dtype: float32 or
+float16 if all have it in the GGUF file (float16 only for architectures of `CONFIGS`), and else bfloat16.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SHARD = 1 << 30
 
 
 def read_config(path: Path, header: Header) -> PreTrainedConfig:
-    """The configuration of the model in a file. BrokenFileError if it can't express them."""
+    """The configuration of the model in a file. BrokenFileError if it can't express the file's keys."""
     with _explained(header):
         if header.architecture in CONFIGS:
             config = config_of(path, header)

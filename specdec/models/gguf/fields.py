@@ -85,7 +85,7 @@ def _with_minima(blocks: np.ndarray) -> Read:
     return q, factors, np.stack([scales, minima], -1)
 
 
-def _six(blocks: np.ndarray) -> Read:
+def _six_bits(blocks: np.ndarray) -> Read:
     low = _nibbles(blocks[..., :128], 64).reshape(*blocks.shape[:-1], 2, 4, 32)
     high = blocks[..., 128:192].reshape(*blocks.shape[:-1], 2, 1, 32)
     shifts = np.array([0, 2, 4, 6], np.uint8)[:, None]
@@ -101,5 +101,5 @@ _READERS: dict[str, Callable[[np.ndarray], Read]] = {
     "Q8_0": lambda blocks: (blocks[..., 2:] ^ 128, _halves(blocks, 0, 1), None),
     "Q4_K": _with_minima,
     "Q5_K": _with_minima,
-    "Q6_K": _six,
+    "Q6_K": _six_bits,
 }

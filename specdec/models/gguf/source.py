@@ -46,7 +46,7 @@ class GGUFSource:
         with _named(self.name):
             # first the forms whose files have been compared with their checksums
             for form in sorted((PACKED, *ROUNDED_KINDS), key=lambda form: form not in self._folders):
-                if (folder := self._kept(form)) is not None:
+                if (folder := self._cached(form)) is not None:
                     return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
             return read_config(self.path, self._header)
 
@@ -54,7 +54,7 @@ class GGUFSource:
     def _header(self) -> Header:
         return read_header(self.path)
 
-    def _kept(self, form: str) -> Path | None:
+    def _cached(self, form: str) -> Path | None:
         """The folder in this form of `converted_folder`, if an earlier start of the program has made it."""
         if form not in self._folders and whole(folder := converted_folder(self.path, form, [self.path])):
             self._folders[form] = folder
@@ -69,7 +69,7 @@ class GGUFSource:
         if not expected():
             return None
         with _named(self.name):
-            if (folder := self._kept(form)) is not None:
+            if (folder := self._cached(form)) is not None:
                 return (folder / FILE).stat().st_size
             if not _can_be_packed(self._header, form):
                 return None

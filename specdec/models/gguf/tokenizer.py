@@ -114,7 +114,7 @@ def ends_of(header: Header) -> list[int]:
         for token_id, (token, kind) in enumerate(zip(_tokens(keys), _types(keys), strict=True))
         if kind == _CONTROL and token in ENDS
     }
-    if {"<|return|>", "<|call|>"} <= control.keys():  # there <|end|> ends one message of several
+    if {"<|return|>", "<|call|>"} <= control.keys():  # in such vocabularies <|end|> only ends a message
         control.pop("<|end|>", None)
     return sorted(ids | set(control.values()))
 
@@ -185,7 +185,7 @@ def _sentencepiece(keys: dict[str, Any], tokens: list[str], architecture: str) -
 def _merges(vocabulary: dict[str, int], keys: dict[str, Any], by_position: bool) -> list[tuple[str, str]]:
     """The merges that SentencePiece's scores imply: two tokens merge if their concatenation is a token.
 
-    Merges that give the tokens of highest score come first; by_position: those that give the earliest tokens,
+    They are sorted by the score of the token that a merge gives, highest first; with by_position, by its id,
     as in Gemma's vocabularies.
     """
     scores = -np.arange(len(vocabulary)) if by_position else keys["scores"]
@@ -228,7 +228,7 @@ def _id(keys: dict[str, Any], key: str, usual: int | None = None) -> int | None:
 
 
 def _post_processor(keys: dict[str, Any], ids: dict[str, int], tokens: list[str]) -> Any:
-    """The step that adds BOS and EOS to a text. BrokenFileError if it must add one that the file lacks."""
+    """The step that adds BOS and EOS to a text. BrokenFileError if it must add a token that has no id."""
     kind = keys["model"]
     begins = RULES[keys["pre"]].begins if kind == BYTE_LEVEL else True
     wanted = {"bos": keys.get("add_bos_token", begins), "eos": keys.get("add_eos_token", False)}

@@ -32,7 +32,7 @@ _YARN = {
     "yarn_log_multiplier": "mscale_all_dim",
 }
 _LLAMA3_CONTEXT, _LLAMA3_FACTORS = 8192, (8.0, 32.0)
-"""Settings of Llama 3.1 and 3.2. A GGUF file has only the wavelength factors that follow from these."""
+"""Settings of Llama 3.1 and 3.2. A GGUF file has only the frequencies' divisors that follow from these."""
 
 
 def config_of(path: Path, header: Header) -> PreTrainedConfig:
@@ -144,7 +144,7 @@ def _yarn(number: Any, factor: float) -> dict[str, Any]:
 def _llama3(theta: float, factors: torch.Tensor) -> dict[str, Any]:
     """A configuration's entries for the rotary embedding of Llama 3.1 and 3.2.
 
-    factors: [head size / 2], from the file; each divides a frequency. BrokenFileError if no Llama 3 has them.
+    factors: [head size / 2], from the file; each divides a frequency. BrokenFileError for any other factors.
     """
     wavelengths = 2 * torch.pi * theta ** (torch.arange(len(factors), dtype=torch.float32) / len(factors))
     low, high = 1.0, 4.0
@@ -171,7 +171,7 @@ def dtype_of(header: Header) -> torch.dtype:
 def names_of(header: Header, config: PreTrainedConfig) -> dict[str, str]:
     """transformers' names of all tensors of a model with this configuration, by their names in the file.
 
-    BrokenFileError if the file has a tensor that such a model lacks, or lacks one that it has.
+    BrokenFileError if the file has more or fewer tensors than such a model.
     """
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 

@@ -15,7 +15,7 @@ from specdec.models.kernels import layout
 inner = partial(njit, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """A decorator for functions that only compiled code calls."""
 _PAUSES = 1 << 10
-"""A thread that waits for a shared int64 begins to yield the processor after so many reads."""
+"""A thread that waits for a shared int64 begins to yield the processor after this many reads."""
 
 
 def _at_address(kind):

@@ -14,7 +14,7 @@ MOST_LAYERS = 512
 
 
 class Crew:
-    """The helper threads of one process. They sleep between calls. A helper that wakes up late finds no work.
+    """The helper threads of one process. They sleep between calls. If one wakes up too late, it does nothing.
 
     take_part: the compiled forward pass. Its arguments are the address of the shared words, and that of a
     `layout.CALL`, or 0 to help with the running call. multiply: returns the address of the compiled product

@@ -129,12 +129,12 @@ class CompiledDecoder:
         """Take sizes and rotary angles from a model or an `Outline`, and pack its matrices."""
         config, layers, attention = model.config, model.model.layers, model.model.layers[0].self_attn
         if len(layers) > MOST_LAYERS:
-            raise ValueError(f"the compiled forward has at most {MOST_LAYERS} layers, not {len(layers)}")
+            raise ValueError(f"the compiled forward runs at most {MOST_LAYERS} layers, not {len(layers)}")
         if config.hidden_act != "silu":
-            raise ValueError(f"the compiled forward has only silu, not {config.hidden_act!r}")
+            raise ValueError(f"the compiled forward supports only silu, not {config.hidden_act!r}")
         threads = crew()
         if threads is None:
-            raise ValueError("there is no compiled forward")
+            raise ValueError("the compiled forward is not available")
         self._crew = threads
         self.heads, self.kv_heads, self.size = (
             config.num_attention_heads,

@@ -185,16 +185,16 @@ def _rotate(phase, plan, layer, number, call, qkv, own):
             place = qkv + (part * width + head) * size * 4
             numbers = floats(place, size)
             behind = (number * 2 * kv_heads + head - heads) * row.capacity + row.place
-            kept = floats(row.cache + behind * size * 4, size)
+            cached = floats(row.cache + behind * size * 4, size)
             if head >= heads + kv_heads:
-                _copy(numbers, kept)
+                _copy(numbers, cached)
                 continue
             norm = layer.q_norm if head < heads else layer.k_norm
             if norm != 0:
                 _normed(place, size, norm, own)
             else:
                 _copy(numbers, spare)
-            _rotated(spare, cos, sin, numbers if head < heads else kept)
+            _rotated(spare, cos, sin, numbers if head < heads else cached)
         add_to_word(phase + 8 * at.DONE, 1)
     wait_for(phase + 8 * at.DONE, rows)
 

@@ -162,14 +162,14 @@ def _same(builder, place, kind):
 
 def _scales(builder, kind, place, factors):
     """Each output's scale, and its minimum or None. place: the address of int8 scales, if factored."""
-    found = factors
+    result = factors
     if kind.factored:
-        found = []
+        result = []
         for part, factor in enumerate(factors):
             there = behind(builder, place, part * kind.scales * LANES)
             whole = builder.sext(load(builder, there, ir.VectorType(_BYTE, WIDTH), 1), _WORDS)
-            found.append(builder.fmul(factor, builder.sitofp(whole, _FLOATS)))
-    return found if kind.minima else (found[0], None)
+            result.append(builder.fmul(factor, builder.sitofp(whole, _FLOATS)))
+    return result if kind.minima else (result[0], None)
 
 
 def _unpacked(builder, kind, weights, side, vector):
@@ -222,7 +222,7 @@ def _single_dots(builder, total, weight, place):
 
 
 def _paired_dots(builder, kind, weights, place, total):
-    """`_dots` with AVX2, which adds pairs of products as int16. Eight bits are split into two halves."""
+    """`_dots` with AVX2, which adds pairs of products as int16. Weights of eight bits are split in halves."""
     bits, halves = kind.bits, [(weights, 0)]
     if bits == 8:
         bits, low, four = 4, constant(_WORDS, 0x0F0F0F0F), constant(_WORDS, 4)

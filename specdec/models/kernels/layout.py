@@ -148,8 +148,8 @@ logits. scratch: address of the memory that threads share. own: address of the f
 own_bytes: bytes of each thread's own memory. threads: the number of threads with such memory."""
 ROW = np.dtype(_integers("cache", "capacity", "place", "prefix", "line", "count"))
 """A row: one token of a forward pass. cache, capacity: address of its cache and number of its places. place:
-where its keys and values go. prefix: it attends to so many first places. line, count: address (int32) and
-number of the pending nodes to which it attends."""
+where its keys and values go. prefix: the number of first places to which it attends. line, count: address
+(int32) and number of the pending nodes to which it attends."""
 LAYER_BYTES, ROW_BYTES = LAYER.itemsize, ROW.itemsize
 
 # Indices of the shared words: whether helpers may join, how many are active, how many threads have taken
@@ -161,5 +161,5 @@ PHASES_PER_LAYER = 6
 
 
 def shared_words(layers: int) -> int:
-    """The number of int64 words that threads share in a forward pass over so many layers."""
+    """The number of int64 words that threads share in a forward pass over this many layers."""
     return PHASES + (PHASES_PER_LAYER * layers + 1) * PHASE

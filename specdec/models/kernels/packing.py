@@ -1,7 +1,7 @@
 """Packs matrices for `tiles`, in the smallest type that holds all numbers of a model exactly.
 
 The float32 weights of a checkpoint that was saved in half precision all fit in half precision, so that only
-half the bytes must be read. Weights that `round_rows` rounded to 127 steps per row take one byte.
+half the bytes must be read. Weights that `round_rows` rounded take one byte.
 """
 
 from __future__ import annotations
@@ -116,6 +116,6 @@ def round_matrices(model: nn.Module) -> None:
 
 @torch.no_grad()
 def round_rows(weight: Tensor) -> None:
-    """Round a matrix [outputs, inputs] in place; each row gets a step, and int8 multiples of this step."""
+    """Round a matrix [outputs, inputs] in place, so that each row has int8 multiples of a step of its own."""
     steps = row_steps(weight)[:, None]
     weight.copy_((weight.float() / steps).round().clamp_(-STEPS, STEPS) * steps)

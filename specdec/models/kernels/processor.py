@@ -11,7 +11,7 @@ from numba.core.codegen import get_host_cpu_features
 
 
 def has(feature: str) -> bool:
-    """Whether the processor has a feature, by LLVM's name. `NUMBA_CPU_FEATURES` replaces its features."""
+    """Whether the processor has a feature, by LLVM's name. `NUMBA_CPU_FEATURES` overrides the real list."""
     named = config.CPU_FEATURES  # type: ignore[attr-defined]  # made from the environment
     if named is not None:
         return f"+{feature}" in named.split(",")

@@ -1,4 +1,4 @@
-"""Matrices of four to eight bits: from the numbers of a file to the blocks that `groups` reads, and back."""
+"""Converts matrices of four to eight bits from their parts (`Fields`) to the blocks of `groups`, and back."""
 
 from __future__ import annotations
 

@@ -116,8 +116,8 @@ def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, 
 
 
 def _sides(rows: int) -> set[int]:
-    """The numbers of blocks that a tile of so many rows can have: `BLOCKS` for this and one row more (rows
-    are split into almost equal tiles), and 1 at the end of a part."""
+    """The numbers of blocks that a tile of `rows` rows can have: `BLOCKS` for `rows` and for one row more
+    (rows are split into almost equal tiles), and 1 at the end of a part."""
     return {1, *BLOCKS[rows - 1 : rows + 1]}
 
 

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 INT, I64, FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 NOTHING = ir.Constant(ir.IntType(8).as_pointer(), None)
-"""What an intrinsic of Numba returns if it has no result."""
+"""The value that an intrinsic of Numba returns if it has no result."""
 
 
 def constant(kind: ir.VectorType, number: float) -> ir.Constant:
@@ -65,9 +65,9 @@ def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
     """Load the cache line at an address into the cache; an address beyond the end does no harm."""
     pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, INT, INT, INT])
-    asked = builder.module.declare_intrinsic("llvm.prefetch", (pointer.type,), kind)
+    instruction = builder.module.declare_intrinsic("llvm.prefetch", (pointer.type,), kind)
     read, near, data = INT(0), INT(3), INT(1)
-    builder.call(asked, [pointer, read, near, data])
+    builder.call(instruction, [pointer, read, near, data])
 
 
 def loop(

@@ -1,8 +1,8 @@
 """A text of target tokens in the draft's own tokenization.
 
-The text is cut before each word, and each word is encoded separately. Nearly all tokenizers cut there, so the
-result is the encoding of the whole text. A word that has ended never changes. Only the last word is encoded
-again when the text grows, and encodings are remembered. The tokenization is a function of the target's tokens
+The text is cut before each word, and each word is encoded separately. Nearly all tokenizers cut there too;
+then the result is the encoding of the whole text. The tokens of a word that has ended never change. Only the
+last word is encoded again when the text grows. The tokenization is a function of the target's tokens
 alone: it does not depend on rounds, on trees, or on the pieces in which a prompt is read.
 """
 
@@ -20,7 +20,7 @@ from specdec.text import check_own
 _WORD_START = re.compile(r"(?<=.)(?= \S)|(?<=[^\S ])(?=\S)", re.DOTALL)
 """Places where words begin: before a space and a visible character, and after a line break or a tab."""
 _LONGEST = 64
-"""A text without spaces is cut after so many characters."""
+"""A text without spaces is cut after this many characters."""
 _REMEMBERED = 1 << 16
 _LEADS = ("", "\n", "a", ".\n")
 """Texts that are put before a word, so that it is encoded like the middle of a text."""

@@ -209,9 +209,9 @@ class OtherTokenizerSession:
             settled = settled[: len(scored)]
         self._context = self._context._replace(closed=closed[len(settled) :])
         self._settled += settled
-        half = max(1, self.model.draft.context_length // 3)
-        if len(self._settled) - self._first >= 2 * half:
-            self._first = (len(self._settled) // half - 1) * half
+        third = max(1, self.model.draft.context_length // 3)
+        if len(self._settled) - self._first >= 2 * third:
+            self._first = (len(self._settled) // third - 1) * third
             self._session = self.model.draft.session()
             self._session.prefill(self._settled[self._first :])
             return

@@ -5,7 +5,7 @@ only some bytes of a character. Special tokens have no string.
 
 Three kinds of tokenizers are read from their vocabulary alone, which takes a second for a million tokens:
 byte-level ones, and those that mark spaces with `\N{LOWER ONE EIGHTH BLOCK}`, with or without byte fallback.
-The others (WordPiece, marks at a word's end, tokenizers in Python) decode each token between two letters.
+For others (WordPiece, marks at a word's end, tokenizers in Python) each token is decoded between two letters.
 """
 
 from __future__ import annotations

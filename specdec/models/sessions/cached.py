@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PREFILL_CHUNK = 1024
 """Tokens per forward pass of a prefill. The number limits the memory that attention takes."""
 LARGEST_CACHED_MASK = 1 << 21
-"""Masks with at most so many entries are kept for the next rounds."""
+"""Masks of at most this many entries are cached for the next rounds."""
 
 
 def inferring(method: Callable) -> Callable:
@@ -101,11 +101,11 @@ class CachedSession:
         end = self.length + len(token_ids)
         arguments: dict[str, Tensor] = {}
         if self._beyond is not None and end <= self._beyond:
-            # One more token, which no other token sees and which the cache drops.
+            # A token is appended that no other token sees and that the cache drops.
             token_ids = torch.cat([token_ids, token_ids[:1]])
             positions = [*range(self.length, end), self._beyond]
             arguments["position_ids"] = upload(positions, token_ids.device)[None]
-        # The base model has no head: these logits are not needed.
+        # `base_model` leaves out the output layer, because these logits are not needed.
         self.model.module.base_model(
             input_ids=token_ids[None], past_key_values=self._cache, use_cache=True, **arguments
         )

@@ -118,7 +118,7 @@ class StateSession:
     def _catch_up(self) -> None:
         """Run the model over the committed tokens that its state has not read."""
         while (read := self._states[-1].read) < self.length:
-            # The base model has no head: these logits are not needed.
+            # `base_model` leaves out the output layer, because these logits are not needed.
             self._read(self.model.module.base_model, min(read + PREFILL_CHUNK, self.length))
             self._forget_earlier_states()
 
@@ -172,7 +172,7 @@ def state_tensors(value: Any) -> Iterator[Tensor]:
 
 @contextmanager
 def _short_chunks(scans: Sequence[Any], rows: int) -> Iterator[None]:
-    """Shortens the chunks of state space layers on a CPU for a forward pass over so many tokens (rows).
+    """Shortens the chunks of state space layers on a CPU for a forward pass over `rows` tokens.
 
     transformers pads tokens to whole chunks, of 256 tokens in most models. This changes only the order of
     sums.
