@@ -93,7 +93,7 @@ class Lossless {
     write(".decodes", some ? count(decodes) : "–");
     write(".decodes-of", `of ${count(setup.decodes)}, ${setup.tokens} token${setup.tokens > 1 ? "s" : ""} each`);
     write(".statistic", freedom > 0 ? statistic(value) : "–");
-    write(".freedom", freedom > 0 ? `${freedom} degrees of freedom: a right decoder has a χ² of about ${freedom}` : "");
+    write(".freedom", freedom > 0 ? `a right decoder has about ${freedom} (degrees of freedom)` : "");
     write(".p-value", freedom > 0 ? pValue(p).replace("= ", "") : "–");
     write(".speed", blockEfficiency(emitted, calls));
     write(".calls", some ? this.callsIn(setup, calls, accepting) : "");

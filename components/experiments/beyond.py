@@ -171,8 +171,8 @@ def lists(summary: Summary) -> dict[str, Any]:
         if row["drafts"] == 4 and row["pair"] != "random"
     ]
     sentence = (
-        "The probability that one of four drafts is accepted, for the first arrivals of one race and for the "
-        f"winners of four races: {'; '.join(parts)}. It is proved that one race never accepts less."
+        "Probability that one of four drafts is accepted, from one race and from four races: "
+        f"{'; '.join(parts)}. One race never accepts less, which is proved."
     )
     kinds = ("arrivals", "races", "best_of_arrivals", "best_of_draws")
     cells = [
