@@ -126,7 +126,7 @@ class YouDraft {
     let answer;
     try {
       answer = await this.server[name]({ ...game.story, ...question });
-    } catch {} // offline Gradio gives no answer, and it throws if the server refuses
+    } catch {} // without a connection the request throws
     answer ??= { error: BROKEN };
     if (game !== this.game) return undefined; // the answer of an old story must not change the new one's state
     this.busy = false;

@@ -73,7 +73,7 @@ function drawMessage(host, token, number, method) {
   );
 }
 
-const TOKEN_COLUMNS = ["#", "token", "index", "bits", "Zipf", "D_KL", "H with", "H without"];
+const TOKEN_COLUMNS = ["#", "token", "index", "bits sent", "ideal, Zipf", "D_KL", "H with", "H without"];
 
 function tokenTable(tokens) {
   const rows = tokens.map((token, i) => [

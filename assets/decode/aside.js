@@ -14,7 +14,7 @@ import { setStage, stage } from "./opening.js";
 import { isPlaying, onPlayer } from "./player.js";
 
 const WHY = "specdec.why"; // kept once the race was opened
-const OF_LESS = 0.1; // gains that differ by less than this count as equal
+const SIMILAR = 0.1; // gains that differ by less than this count as equal
 
 let recording = null; // the figures of the recorded run that was shown last
 
@@ -38,8 +38,8 @@ export function reasonWords(own, other) {
   const why = `${right(own)} of the guesses are right (recording: ${right(other)}), and a small model's call takes ${call(own)} times as long as a large one's (recording: ${call(other)}).`;
   if (own.times === null || other.times === null) return `Compared with the recording: ${why}`;
   const by = own.times - other.times;
-  const less = Math.abs(by) < OF_LESS ? "As much as" : by < 0 ? "Less than" : "More than";
-  return `${less} the recording's ${other.times.toFixed(1)} times: ${why}`;
+  const side = Math.abs(by) < SIMILAR ? "about" : by < 0 ? "below" : "above";
+  return `The gain is ${side} the recording's ${other.times.toFixed(1)} times: ${why}`;
 }
 
 // A link to “Will it pay?” with the loaded pair, this run's acceptance and the cost of its guesses.

@@ -115,7 +115,7 @@ class Replay {
       return [`round = ${round} in the address: the run “${trace}” has ${count} rounds; its last one is shown.`];
     const decisions = decisionsOf(round - 1).length;
     return decision > decisions
-      ? [`decision = ${decision} in the address: round ${round} has ${decisions}; its last one is shown.`]
+      ? [`decision = ${decision} in the address: round ${round} has ${decisions} decisions; its last one is shown.`]
       : [];
   }
 

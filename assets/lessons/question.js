@@ -22,17 +22,17 @@ export function feedback(question, value) {
   const answer = said(question, question.answer);
   if (isRight(question, value)) {
     const exactly = isChoice(question) || said(question, value) === answer;
-    return exactly ? `✓ Right: ${answer}.` : `✓ Right: you said ${said(question, value)}, it is ${answer}.`;
+    return exactly ? `✓ Right: ${answer}.` : `✓ Right: you said ${said(question, value)}, the answer is ${answer}.`;
   }
-  if (isChoice(question)) return `○ You predicted ${said(question, value)}; it is ${answer}.`;
+  if (isChoice(question)) return `○ You predicted ${said(question, value)}; the answer is ${answer}.`;
   const off = Math.abs(value - question.answer);
   const [least, most] = question.range;
   const near = off <= (most - least) / 8 ? "Close" : "Not quite";
-  return `○ ${near}: you said ${said(question, value)}, it is ${answer}: ${Number(off.toFixed(decimals(question)))}${question.percent ? " points" : ""} off.`;
+  return `○ ${near}: you said ${said(question, value)}, the answer is ${answer}: ${Number(off.toFixed(decimals(question)))}${question.percent ? " points" : ""} off.`;
 }
 
 // The sentence for a visitor who made no prediction.
-export const known = (answer) => `It is ${answer}.`;
+export const known = (answer) => `The answer is ${answer}.`;
 
 // Adds the inputs and calls `ready()` after a choice. Returns a function that reads the prediction.
 export function ask(host, question, given, ready) {

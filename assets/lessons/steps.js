@@ -35,7 +35,7 @@ export function summary(lesson, found) {
 // The outcome of a question in words, for the list at the end.
 export function result({ question, step, given, right }) {
   const answer = said(question, question.answer);
-  if (given === undefined) return `– Question ${step}: it is ${answer}.`;
+  if (given === undefined) return `– Question ${step}: the answer is ${answer}.`;
   if (right) return `✓ Question ${step}: ${answer}.`;
-  return `○ Question ${step}: you said ${said(question, given)}, it is ${answer}.`;
+  return `○ Question ${step}: you said ${said(question, given)}, the answer is ${answer}.`;
 }

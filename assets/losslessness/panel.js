@@ -15,16 +15,16 @@ import { begin, clearPast, isActive, repeat, showRecorded, state, stop, subscrib
 import { caught, count, pValue, share, statistic, verdict } from "./words.js";
 
 const DECADES = 12; // powers of ten on the axis of p-values; smaller p-values are drawn at the bottom
-const OUTCOMES = ["continuation", "exact", "expected ± 2 SE", "observed", "off by"];
+const OUTCOMES = ["continuation", "probability", "expected count ± 2 SE", "observed count", "off by"];
 const CHECKS = [
   "method",
   "draft",
   "tree",
-  "fault",
+  "mistake",
   "tokens per target call",
   "decodes × tokens",
-  "χ² (degrees)",
-  "p",
+  "χ² (degrees of freedom)",
+  "p-value",
   "verdict",
 ];
 
@@ -93,7 +93,7 @@ class Lossless {
     write(".decodes", some ? count(decodes) : "–");
     write(".decodes-of", `of ${count(setup.decodes)}, ${setup.tokens} token${setup.tokens > 1 ? "s" : ""} each`);
     write(".statistic", freedom > 0 ? statistic(value) : "–");
-    write(".freedom", freedom > 0 ? `${freedom} degrees of freedom: a right decoder has about ${freedom}` : "");
+    write(".freedom", freedom > 0 ? `a right decoder has about ${freedom} (degrees of freedom)` : "");
     write(".p-value", freedom > 0 ? pValue(p).replace("= ", "") : "–");
     write(".speed", blockEfficiency(emitted, calls));
     write(".calls", some ? this.callsIn(setup, calls, accepting) : "");

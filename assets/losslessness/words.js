@@ -40,7 +40,7 @@ export function verdict(state, { alarm, faults }) {
   if (phase === "stopped") return { kind: "", text: `Stopped, so no verdict. ${so_far}` };
   const early =
     decodes < setup.decodes
-      ? ` The server was busy, so the check ended at its time limit, after ${count(decodes)} of ${count(setup.decodes)} decodes. The counts did not influence this.`
+      ? ` The server was busy, so the check ended at its time limit, after ${count(decodes)} of ${count(setup.decodes)} decodes. The end did not depend on the counts.`
       : "";
   const found = finished(
     result(chi_square),
@@ -62,7 +62,7 @@ function finished(numbers, alarmed, fault, { decodes }, alarm, early) {
   if (alarmed)
     return {
       kind: "rejected",
-      text: `✗ A difference: ${numbers}. A right decoder gives this once in ${count(Math.round(1 / alarm))} checks. Try other seeds. If they show a difference again, the decoder is wrong.${early}`,
+      text: `✗ A difference: ${numbers}. A right decoder raises this alarm once in ${count(Math.round(1 / alarm))} checks. Try other seeds. If they show a difference again, the decoder is wrong.${early}`,
     };
   if (fault)
     return {

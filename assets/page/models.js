@@ -18,7 +18,7 @@ const OUTCOME = {
   asking: () => "Asking the server …",
   loading: ({ title }) => `${title} is being loaded for all visitors. To load another pair, wait for it or cancel it.`,
   ready: ({ title, seconds }) => `${title} is loaded (${seconds.toFixed(0)} s).`,
-  cancelled: ({ title }) => `Cancelled: ${title} was not loaded. What was downloaded is kept.`,
+  cancelled: ({ title }) => `Cancelled: ${title} was not loaded. Downloaded files are kept.`,
   cancelling: () => "Cancelling …",
 };
 
@@ -64,7 +64,7 @@ function drawProgress(element, state) {
   const box = element.querySelector(".loading");
   const bar = box.querySelector("progress");
   box.hidden = !isLoadActive(state);
-  const stage = STAGE[state.stage]?.(state) ?? `Beginning with ${state.title}`;
+  const stage = STAGE[state.stage]?.(state) ?? `Loading ${state.title}`;
   setText(box.querySelector(".stage"), `${stage}; ${Math.floor(state.seconds ?? 0)} s`);
   bar.setAttribute("aria-label", stage);
   if (state.total) Object.assign(bar, { max: state.total, value: state.done });

@@ -31,5 +31,5 @@ export function draftsSentence(drafts, n = TOLD) {
     const names = rules(drafts).filter((name) => INDEPENDENT.includes(name) === independent);
     return `${names.map((name) => `${NAMES[name]} ${at(name)}`).join(" and ")}, where at most ${at(optimum)} is possible ${how}`;
   };
-  return `With ${n} drafts: ${of("optimum", false, "without replacement")}; ${of("drawn", true, "with independent draws")}.`;
+  return `Acceptance with ${n} drafts: ${of("optimum", false, "without replacement")}; ${of("drawn", true, "with independent draws")}.`;
 }

@@ -51,7 +51,7 @@ export class Figure {
     // visible.
     new IntersectionObserver(([entry]) => this.shown(entry.isIntersecting), { rootMargin: "100px" }).observe(element);
     new ResizeObserver(() => this.resized()).observe(element);
-    // Gradio switches the theme by a class of the body.
+    // The page switches the theme by a class of the body.
     new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
   }
 

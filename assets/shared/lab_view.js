@@ -48,7 +48,7 @@ export class Asker {
     if (this.asking) await this.asking.catch(() => {});
     if (number !== this.number) return;
     this.asking = question();
-    const answer = (await this.asking.catch(() => null)) ?? { error: UNANSWERED }; // offline Gradio gives no answer
+    const answer = (await this.asking.catch(() => null)) ?? { error: UNANSWERED }; // there is no connection
     if (number !== this.number) return;
     this.busy?.setAttribute("aria-busy", "false");
     setMessage(this.box, answer.error);

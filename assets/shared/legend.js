@@ -55,7 +55,7 @@ function entry(name, members, redraw) {
     for (const trace of members) trace.visible = shown;
     redraw();
   });
-  button.title = "show or hide";
+  button.title = "Show or hide this curve";
   button.setAttribute("aria-pressed", String(members.every(({ visible }) => visible !== false)));
   return button;
 }

@@ -57,7 +57,7 @@ export function serverOf(panel) {
   return new Proxy({}, { get: (_, name) => (name === "then" ? undefined : ask(String(name))) });
 }
 
-export const LOST = "The connection to the server is lost. What was done so far is kept.";
+export const LOST = "The connection to the server is lost. All results so far are kept.";
 const NOT_BEGUN = "The server did not answer. Try again.";
 const BROKE_OFF = "The server ended the work before it was complete. Try again.";
 // Milliseconds without any message until a stream counts as lost; the server sends one every 15 seconds.

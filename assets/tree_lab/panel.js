@@ -259,7 +259,7 @@ class TreeLab {
     });
     const left = Math.max(0, 1 - sum(vector));
     const [lost, uncertainty] = this.find(".left-over").children;
-    setText(lost, `In ${(100 * left).toFixed(1)}% of the cases no child is accepted, however many there are.`);
+    setText(lost, `In ${(100 * left).toFixed(1)}% of the cases no child is accepted, however many are drafted.`);
     uncertainty.hidden = !this.result;
     if (this.result) setText(uncertainty.lastElementChild, digits(this.result.entropy));
   }

@@ -85,7 +85,7 @@ class Drafting:
             raise HTTPException(409, "You have sent a guess already.")
         before = "".join([self.prompt, *(piece for piece, _ in self.pieces)])
         if not (word := _as_it_begins(before, written(text))):
-            raise HTTPException(422, "Write a word, or a sign.")
+            raise HTTPException(422, "Write a word or a punctuation mark.")
         self.proposed[student] = word
 
     def take(self, result: Checked) -> None:

@@ -26,7 +26,7 @@ LABELS = {
     "own": "the pair's own",
     "target": "the large model itself",
     "noisy": "own with errors",
-    "uniform": "blind: uniform",
+    "uniform": "uniform probabilities",
 }
 """The label of each draft, by name."""
 

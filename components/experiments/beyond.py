@@ -46,8 +46,7 @@ def rounding(summary: Summary) -> dict[str, Any]:
     sentence = (
         f"Compared with float32, bfloat16 changes {share['expected']} of the story model's tokens if both "
         f"formats run the same race (never more than {share['bound']}), {share['greedy']} under greedy "
-        f"decoding "
-        f"and {share['independent']} of independent samples."
+        f"decoding and {share['independent']} of independent samples."
     )
     cells = [
         [row["pair"], row["compared"], *(with_interval(row[field]) for field in fields)] for row in points
@@ -172,7 +171,7 @@ def lists(summary: Summary) -> dict[str, Any]:
         if row["drafts"] == 4 and row["pair"] != "random"
     ]
     sentence = (
-        f"Four drafts as the first arrivals of one race, or as the winners of four races, are accepted with "
+        "Probability that one of four drafts is accepted, from one race and from four races: "
         f"{'; '.join(parts)}. One race never accepts less, which is proved."
     )
     kinds = ("arrivals", "races", "best_of_arrivals", "best_of_draws")
@@ -198,7 +197,7 @@ def lists(summary: Summary) -> dict[str, Any]:
 def ahead(summary: Summary) -> dict[str, Any]:
     """The view of drafting ahead: how often the right continuation was prepared, and the largest gain that
     this allows."""
-    figure = axes("prepared continuations m", "the right one is among them", 400, xaxis_type="log")
+    figure = axes("prepared continuations m", "share of rounds whose end was prepared", 400, xaxis_type="log")
     parts = []
     for pair, values in summary["pairs"].items():
         hue, mark = _PAIRS[pair]
@@ -225,7 +224,7 @@ def ahead(summary: Summary) -> dict[str, Any]:
         for pair, values in summary["pairs"].items()
         for row in values["trees"]
     ]
-    columns = ["pair", "tree", *(f"m = {each}" for each in m), "the draft's share of a round", "gain at most"]
+    columns = ["pair", "tree", *(f"m = {each}" for each in m), "the draft's share of a round", "largest gain"]
     return view(
         "Drafting while the target verifies",
         _place("ahead"),

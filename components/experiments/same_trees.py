@@ -36,7 +36,7 @@ def views() -> list[dict[str, Any]]:
 def rules(summary: Summary) -> dict[str, Any]:
     """The view of all rules on the same trees: the difference of each rule from GSD, in tokens per target
     call."""
-    figure = axes("tree", "more than GSD, tokens per target call", 360)
+    figure = axes("tree", "tokens per target call, minus GSD's", 360)
     warm, cold = (chosen(summary["points"], temperature=heat) for heat in (1.0, 0.0))
     trees = _names(warm, "tree")
     others = [method for method in DRAFTING if method != _BESIDE]
@@ -99,7 +99,7 @@ def draft_temperature(summary: Summary) -> dict[str, Any]:
         figure.add_trace(figures.measured(look, [row["draft_temperature"] for row in rows], rows, lines=True))
         top = max(rows, key=lambda row: row["value"])
         more = f"{number(top['gain']['value'])} more than at 1"
-        sure = more if (top["gain"]["low"] or 0) > 0 else "its interval does not separate it from 1"
+        sure = more if (top["gain"]["low"] or 0) > 0 else "the interval of its gain contains 0"
         parts.append(
             f"{top['draft_temperature']:g} on {tree}" + (f" ({sure})" if top["gain"]["value"] else "")
         )

@@ -69,7 +69,7 @@ def view(summary: Summary) -> dict[str, Any]:
         ]
         for row in points
     ]
-    columns = ["texts at once", "k", "tokens per second", "lowest to highest", "times k = 0"]
+    columns = ["texts at once", "k", "tokens per second", "lowest to highest", "speed relative to k = 0"]
     return plots.view(
         "Many texts at once: the best tree shrinks",
         "Not in the paper: python -m research.experiments.serving",

@@ -12,7 +12,7 @@ from typing import Any
 EVERY = 1.0
 """The seconds between two checks of the sessions."""
 PATIENCE = 10
-"""A session ends if more checks than this find the same oldest message, so that nobody fetches it."""
+"""A session ends if more checks than this find the same oldest message, because nobody fetches it then."""
 
 
 async def forget(queue: Any) -> None:

@@ -11,9 +11,9 @@ run of 400 tokens does not delay one of 20.
             yield rounds
 
 The seat's jobs end when the `with` block is left, also by the GeneratorExit of a visitor who stops or closes
-the tab. The seat then goes to a run of the address with the fewest seats; among these, to the one
-that has paid the queue least. A quarter of the seats is reserved for addresses without a seat, so that no
-address can delay the others.
+the tab. The seat then goes to a run of the address with the fewest seats. Of several such addresses, the one
+that has paid the queue least gets it. A quarter of the seats is reserved for addresses without a seat, so
+that no address can delay the others.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def test_a_class_follows_answers_and_sees_what_it_answered(lecturer, someone, ph
     expect(lecturer.locator("[data-predict]")).to_have_count(0)
     expect(lecturer.locator("#race_lab .tiles.lesson-look")).to_be_visible()
     expect(typing.get_by_role("link", name="Open in the full page")).to_be_visible()
-    expect(typing.locator(".outcome")).to_contain_text(f"you said {GUESS}%, it is {RIGHT}%")
+    expect(typing.locator(".outcome")).to_contain_text(f"you said {GUESS}%, the answer is {RIGHT}%")
     for student in (typing, scanning):
         assert student.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

@@ -66,7 +66,7 @@ def test_the_draft_s_temperature_is_told_with_its_best_on_each_tree():
     ]
     view = same_trees.draft_temperature({"points": points, "runs": 12})
     assert (
-        "1.5 on sequence(4) (its interval does not separate it from 1) and 1 on optimal(8). All 12"
+        "1.5 on sequence(4) (the interval of its gain contains 0) and 1 on optimal(8). All 12"
         in view["sentence"]
     )
     points[2]["gain"]["low"] = 0.02

@@ -182,7 +182,7 @@ test("rules with several drafts are drawn and told beside the optimum of their k
   assert.ok(figure.layout.yaxis.range[0] < drafts.spectr[0] && figure.layout.yaxis.range[1] > drafts.optimum[7]);
   assert.equal(
     draftsSentence(drafts),
-    "With 3 drafts: GSD 62.0% and ERSD 52.0%, where at most 82.0% is possible without replacement; SpecInfer 42.0% and SpecTr 32.0%, where at most 72.0% is possible with independent draws.",
+    "Acceptance with 3 drafts: GSD 62.0% and ERSD 52.0%, where at most 82.0% is possible without replacement; SpecInfer 42.0% and SpecTr 32.0%, where at most 72.0% is possible with independent draws.",
   );
 });
 

@@ -46,10 +46,10 @@ test("the summary says which question went wrong, which was skipped, and what wa
       [2, true],
     ],
   );
-  assert.deepEqual(found.map(result), ["○ Question 1: you said “a”, it is “b”.", "✓ Question 2: 30%."]);
+  assert.deepEqual(found.map(result), ["○ Question 1: you said “a”, the answer is “b”.", "✓ Question 2: 30%."]);
   assert.deepEqual(summary(lesson, found), ["In short: the gist.", "You predicted 1 of 2 right."]);
   const skipped = outcomes(lesson, (_, i) => [1][i]);
-  assert.equal(result(skipped[1]), "– Question 2: it is 30%.");
+  assert.equal(result(skipped[1]), "– Question 2: the answer is 30%.");
   assert.match(summary(lesson, skipped)[1], /1 of 1 right; 1 of 2 were skipped/);
   const none = outcomes(lesson, () => undefined);
   assert.equal(summary(lesson, none)[1], "You predicted no answer. These are the answers:");

@@ -54,9 +54,9 @@ test("a run's gain is compared with the recording's by its right guesses and the
     "50% of the guesses are right (recording: 90%), and a small model's call takes 0.30 times as long as a large one's (recording: 0.25).";
   assert.equal(
     reasonWords({ times: 1.3, right: 0.5, call: 0.3 }, other),
-    `Less than the recording's 2.5 times: ${why}`,
+    `The gain is below the recording's 2.5 times: ${why}`,
   );
-  assert.match(reasonWords({ ...other, times: 2.55 }, other), /^As much as/);
+  assert.match(reasonWords({ ...other, times: 2.55 }, other), /^The gain is about/);
   assert.equal(reasonWords({ times: null, right: 0.5, call: 0.3 }, other), `Compared with the recording: ${why}`);
   const own = figuresOf({ ...state, rounds: runs["code.json"].rounds });
   const link = new URLSearchParams(payoffLink(own));

@@ -145,7 +145,7 @@ test("a prediction is right within its margin, and the answer is said either way
   assert.equal(said(number, 42), "42%");
   for (const value of [0, 30, 42, 44, 100]) assert.ok(feedback(number, value).includes("42%"));
   assert.match(feedback(choice, 1), /^✓/);
-  assert.match(feedback(choice, 0), /^○ You predicted “more”; it is “less”/);
+  assert.match(feedback(choice, 0), /^○ You predicted “more”; the answer is “less”/);
 });
 
 test("what a run reached of the optimum is told with its chance, or why it is not known", () => {
