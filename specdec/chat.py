@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from itertools import chain, cycle
 from typing import Any
 
+from specdec.checks import cause_of
+
 Split = Callable[[str], list[int]]
 """A function from a text to its token ids, without a beginning-of-text token."""
 
@@ -41,8 +43,10 @@ def chat_text(tokenizer: Any, message: str, history: Sequence[str] = ()) -> str:
         if listed is not None and shown in listed:
             return listed
     if text is None:
-        cause = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise ValueError(f"the chat template of this pair's tokenizer fails: {cause[:200]}") from error
+        assert error is not None, "a template without a text has an error"
+        raise ValueError(
+            f"the chat template of this pair's tokenizer fails: {cause_of(error)[:200]}"
+        ) from error
     return text
 
 

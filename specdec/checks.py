@@ -13,6 +13,11 @@ import numpy as np
 Name = TypeVar("Name", bound=str)
 
 
+def cause_of(error: BaseException) -> str:
+    """The first line of an error's message; the error's type if the message has no first line."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
 def integer(value: Any) -> int | None:
     """The value as int; None if it is not an integer. A bool does not count as an integer."""
     if isinstance(value, bool):

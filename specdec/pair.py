@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from specdec.chat import chat_ids, chat_text
-from specdec.checks import integer
+from specdec.checks import cause_of, integer
 from specdec.devices import processor
 from specdec.text import TokenTexts, check_own
 
@@ -173,7 +173,7 @@ class ModelPair:
             return list(self.tokenizer(text, **options)["input_ids"])
         except BaseException as error:  # tokenizers written in Rust raise a plain Exception, or panic
             check_own(error)
-            cause = next(iter(str(error).splitlines()), type(error).__name__)
+            cause = cause_of(error)
             raise ValueError(f"this pair's tokenizer can't split the prompt: {cause[:200]}") from error
 
     def _shared_vocab_size(self) -> int:

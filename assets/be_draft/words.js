@@ -1,7 +1,7 @@
 // Sentences about a guess and about the end of a story.
 
 import { count, percent, quoted } from "../shared/labels.js";
-import { blockEfficiency } from "../shared/totals.js";
+import { blockEfficiency, median } from "../shared/totals.js";
 import { shared } from "./game.js";
 
 const list = (tokens) => tokens.map(({ text }) => quoted(text)).join(" ");
@@ -27,8 +27,6 @@ export function said({ guess, tokens }) {
   const unread = guess.length > kept.length + 1 ? " The large model did not read the words after it." : "";
   return `${before}${quoted(lost.text)} rejected: the large model writes ${own}${yields}.${chance(lost.p)}${unread}`;
 }
-
-const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 
 function time(seconds) {
   if (seconds.length === 0) return "–";

@@ -3,7 +3,7 @@
 import { KINDS } from "../shared/catalogue.js";
 import { term } from "../shared/glossary.js";
 import { appendInk, appendText } from "../shared/labels.js";
-import { decodingSeconds } from "../shared/totals.js";
+import { decodingSeconds, median } from "../shared/totals.js";
 import { fillRows, make, makeButton, setText } from "../shared/view.js";
 import { Controls } from "./controls.js";
 import { around, change, efficiency, reason, verdict } from "./diff.js";
@@ -40,8 +40,7 @@ export function compared(lane) {
 // and relative speed both use this number, so that they agree. Most rounds of a run take about the same time,
 // and on a busy machine a few slow rounds would dominate a mean.
 function typicalSpeed({ rounds, totals }) {
-  const seconds = rounds.map(decodingSeconds).sort((a, b) => a - b);
-  return totals.tokens / rounds.length / seconds[Math.floor(seconds.length / 2)];
+  return totals.tokens / rounds.length / median(rounds.map(decodingSeconds));
 }
 
 // Milliseconds per token, from `typicalSpeed`. A reader can compute the relative speed from these digits.

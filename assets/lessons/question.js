@@ -3,7 +3,7 @@
 import { make } from "../shared/view.js";
 
 const decimals = ({ range, percent }) => (percent ? 1 : range[2] < 1 ? 2 : 0);
-const unit = ({ percent, points }) => (points ? " points" : percent ? "%" : "");
+const unit = ({ percent }) => (percent ? "%" : "");
 
 export const isChoice = (question) => Boolean(question.choices);
 

@@ -8,9 +8,9 @@ const LINES = 2; // lines to write on below each question
 
 const paragraphs = (text) => text.split("\n").map((part) => make("p", "", part));
 
-function field({ choices, percent, points, range }) {
+function field({ choices, percent, range }) {
   if (choices) return make("ul", "choices", ...choices.map((text) => make("li", "", text)));
-  const unit = points ? "percentage points" : percent ? "%" : `(${range[0]} to ${range[1]})`;
+  const unit = percent ? "%" : `(${range[0]} to ${range[1]})`;
   return make("p", "number", `My prediction: __________ ${unit}`);
 }
 

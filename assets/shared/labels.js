@@ -97,6 +97,9 @@ export const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
  */
 export const percent = (part, whole) => (whole > 0 ? `${Math.round((100 * part) / whole)}%` : "–");
 
+/** @param {number} number */
+export const superscript = (number) => [...String(number)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]).join("");
+
 // A number with three significant digits, without exponents for ordinary sizes. JSON writes infinity as null.
 /**
  * @param {number | null | undefined} value

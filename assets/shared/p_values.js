@@ -2,13 +2,13 @@
 // marks the level below which p-values are significant.
 
 import { drawAxis, SHAPES, setAll, svg, ticks } from "./drawing.js";
+import { superscript } from "./labels.js";
 import { setText } from "./view.js";
 
 const MARGIN = { left: 52, right: 14, top: 12, bottom: 40 };
 const FEWEST = 8; // powers of ten on the axis
 
 const power = (p) => -Math.log10(Math.max(p, Number.MIN_VALUE));
-const superscript = (number) => [...String(number)].map((sign) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(sign)]).join("");
 
 /** The powers of ten below 1 that the axis needs for these p-values. */
 export const decades = (values) => Math.max(FEWEST, Math.ceil(Math.max(...values.map(power))));

@@ -4,7 +4,7 @@
 
 import { INVARIANT } from "./catalogue.js";
 import { count } from "./labels.js";
-import { decodingSeconds, sum, tokensIn } from "./totals.js";
+import { decodingSeconds, median, sum, tokensIn } from "./totals.js";
 
 const LEAST = 3; // least number of repeats for a statement
 const MANY = 5; // from this number of repeats on, the interval leaves out the lowest and the highest
@@ -68,11 +68,6 @@ function typical(rounds, repeats) {
   const whole = (seconds) => sum(seconds.slice(0, count));
   const scale = median(repeats.map(whole)) / whole(medians) || 1;
   return rounds.map((round, i) => (medians[i] === undefined ? decodingSeconds(round) : medians[i] * scale));
-}
-
-function median(numbers) {
-  const known = numbers.filter((number) => number !== undefined).sort((a, b) => a - b);
-  return known[Math.floor(known.length / 2)];
 }
 
 // Whether plain decoding has written its whole text. More repeats may still be timed.

@@ -3,6 +3,12 @@
 /** @import { Round } from "../types.d.ts" */
 
 /** @param {number[]} numbers */
+// The middle of the known numbers; undefined if there are none.
+export function median(numbers) {
+  const known = numbers.filter((number) => number !== undefined).sort((a, b) => a - b);
+  return known[Math.floor(known.length / 2)];
+}
+
 export const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
 /** The number of tokens of these rounds. @param {Round[]} rounds */
@@ -104,9 +110,5 @@ export class Totals {
   // decoding.
   get decoding() {
     return this.total - this.seconds.rest;
-  }
-
-  get speed() {
-    return this.decoding > 0 ? this.tokens / this.decoding : 0;
   }
 }

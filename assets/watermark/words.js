@@ -1,7 +1,7 @@
 // Texts and numbers about the watermark of a text.
 
 import { METHODS } from "../shared/catalogue.js";
-import { digits } from "../shared/labels.js";
+import { digits, superscript } from "../shared/labels.js";
 
 const HIGHEST = 6; // higher scores are not drawn darker
 
@@ -26,7 +26,7 @@ function why({ method, temperature }) {
 export const many = (number) =>
   number < 1e15
     ? number.toLocaleString("en", { notation: "compact", compactDisplay: "long", maximumSignificantDigits: 2 })
-    : `10${[...String(Math.floor(Math.log10(number)))].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]).join("")}`;
+    : `10${superscript(Math.floor(Math.log10(number)))}`;
 
 // Sentences that name the scored run and explain its p-value.
 /**

@@ -9,7 +9,7 @@ from typing import Any
 from components.classroom.rooms import Place
 from components.lessons import panel as lessons
 
-_QUESTION = ("choices", "range", "percent", "points")
+_QUESTION = ("choices", "range", "percent")
 _ANSWER = ("answer", "close", "why")
 
 

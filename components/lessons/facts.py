@@ -95,7 +95,6 @@ def acceptance() -> Facts:
         "harmonic": float(theory.harmonic_mean_similarity(P, Q)),
         "ersd_second": float(theory.ersd_acceptance_by_index(P, Q, 2)[1]),
         "gsd_second": float(theory.gsd_acceptance_by_index(P, Q, 2)[1]),
-        "lead": lead_gsd - lead_ersd,
         "lead_points": 100 * (lead_gsd - lead_ersd),
         "lead_choice": 1,  # the choice that states this lead
         "lead_gsd": lead_gsd,
@@ -239,7 +238,6 @@ def traversal() -> Facts:
         "q": q,
         "ratio": ratios[0],
         "ratio_b": ratios[1],
-        "weight": both,
         "both": both,
         "path": p[0] * p[1],
         "paths": [

@@ -114,7 +114,6 @@ def rejection() -> Facts:
         "u": trial.u,
         "ratio": trial.p / trial.q,
         "verdict": 0 if trial.accepted else 1,
-        "behind": len(round.nodes) - 1,
         "behind_word": ("No", "One", "Two", "Three", "Four")[len(round.nodes) - 1],
         "kept_behind": sum(node.status == "accepted" for node in round.nodes[1:]),
         "emitted": len(round.tokens),

@@ -25,26 +25,25 @@ SCRIPT = ASSETS / "shared" / "catalogue.js"
 
 class Meaning(NamedTuple):
     """How the page names a kind or a status. name: its name in common words; sentence: its meaning in the
-    legend; mark: its symbol."""
+    legend."""
 
     name: str
     sentence: str
-    mark: str
 
 
 KINDS = {
-    "accepted": Meaning("accepted draft token", "guessed, and right", "✓"),
-    "bonus": Meaning("bonus token", "one more by the large model", "▼"),
-    "residual": Meaning("token sampled from the residual", "the large model's token instead", "◆"),
-    "correction": Meaning("correction: the large model's winner", "the large model's token instead", "▲"),
-    "sampled": Meaning("sampled token", "the large model alone", "●"),
+    "accepted": Meaning("accepted draft token", "guessed, and right"),
+    "bonus": Meaning("bonus token", "one more by the large model"),
+    "residual": Meaning("token sampled from the residual", "the large model's token instead"),
+    "correction": Meaning("correction: the large model's winner", "the large model's token instead"),
+    "sampled": Meaning("sampled token", "the large model alone"),
 }
 """The names of the kinds of emitted tokens, by their keys in records (`specdec.trace.Kind`)."""
 
 STATUSES = {
-    "accepted": Meaning("accepted", "guessed, and right", "✓"),
-    "rejected": Meaning("rejected", "guessed, and wrong", "✗"),
-    "unvisited": Meaning("not used", "guessed, never checked", "○"),
+    "accepted": Meaning("accepted", "guessed, and right"),
+    "rejected": Meaning("rejected", "guessed, and wrong"),
+    "unvisited": Meaning("not used", "guessed, never checked"),
 }
 """The names of the statuses of drafted tokens, by their keys in records (`specdec.trace.Status`)."""
 _ORDER = ("accepted", "rejected", "correction", "residual", "bonus", "sampled")

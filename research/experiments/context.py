@@ -30,7 +30,7 @@ OPTIMAL, CONTEXT = "optimal", "context"
 def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
     """A set-up with the last quarter of the prompts. Its trees follow from the acceptance in the folder
     `options.acceptance`, which is learnt from the other prompts if the folder lacks it."""
-    held_out = len(prompts) // 4
+    held_out = max(1, len(prompts) // 4)
     trees: dict[str, Any] = {}
     for method in METHODS:
         path = options.acceptance / f"context.{method}.json"

@@ -30,7 +30,7 @@ def limits(contestants: Sequence[Contestant], pairs: Mapping[str, ModelPair]) ->
     """
     result = {}
     for each in contestants:
-        if each.name.endswith("autoregressive"):
+        if each.kind != "server" and each.name.endswith("autoregressive"):
             model = pairs[each.dtype].target
             speed = bandwidth(model.device, each.threads)
             if each.kind == "specdec" and isinstance(model, PackedModel):

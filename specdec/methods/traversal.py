@@ -90,7 +90,7 @@ class Remaining:
 
     def delete(self, leaf: Node) -> None:
         """Deletes the leaf at the path's end and updates its parent's P, Q and weight."""
-        assert self.path.pop() is leaf
+        self.path.pop()
         node = self.path[-1]
         node.deleted += 1
         more = node.deleted < len(self._children(node))

@@ -13,6 +13,8 @@ from typing import Any
 
 import transformers
 
+from specdec.checks import cause_of
+
 MOST_LAYERS = 1024
 """The most layers that a config may state; the deepest models have some 130."""
 MOST_EXPERTS = 1 << 16
@@ -84,7 +86,7 @@ def check_quantisation(config: Any, name: str) -> None:
         quantiser = known.from_config(copy.deepcopy(asked), pre_quantized=True)
         quantiser.validate_environment(device_map=None, weights_only=True)
     except Exception as error:  # packages that are missing or too old, no GPU, entries that make no sense
-        cause = next(iter(str(error).splitlines()), type(error).__name__)
+        cause = cause_of(error)
         raise ValueError(
             f"{name!r} has quantised weights (quant_method = {str(method)[:40]!r}), which can't be read "
             f"here: {cause}"

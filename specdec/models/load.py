@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from tqdm import tqdm
 from transformers.utils.logging import is_progress_bar_enabled, set_tqdm_hook
 
+from specdec.checks import cause_of
 from specdec.models.cached_folders import PACKED
 from specdec.models.free_memory import place
 from specdec.models.gguf.source import GGUFSource
@@ -239,7 +240,7 @@ def _shown_name(name: str) -> str:
 
 
 def _load_problem(name: str, folder: Path, error: Exception) -> str:
-    text = next(iter(str(error).splitlines()), type(error).__name__).replace(str(folder), name)
+    text = cause_of(error).replace(str(folder), name)
     if "trust_remote_code" in text or "custom code" in text:
         return config_problem(name, folder, error)
     if isinstance(error, SafetensorError) or "No such file" in text or "ignore_mismatched_sizes" in text:

@@ -19,6 +19,7 @@ import transformers
 from torch import nn
 from transformers import PreTrainedConfig
 
+from specdec.checks import cause_of
 from specdec.models import free_memory, lean
 from specdec.models.kernels import CompiledDecoder
 from specdec.models.outline import head_size
@@ -102,7 +103,7 @@ def shape_of(config: PreTrainedConfig) -> Sizes:
         vocab_size = model.get_output_embeddings().weight.shape[0]
         sizes = sizes_of_run(config)
     except Exception as error:  # each architecture fails in its own way
-        cause = next(iter(str(error).splitlines()), type(error).__name__)
+        cause = cause_of(error)
         raise ValueError(
             f"config.json describes no causal language model of transformers: {cause}"
         ) from error

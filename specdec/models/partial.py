@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from specdec.checks import cause_of
 from specdec.models.hf import HFModel
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.packing import round_matrices
@@ -99,5 +100,5 @@ def load_partial(folder: Path, target: HFModel, device: str = "auto", dtype: str
             files = f"{target.files} {files_checksum(folder)}"
         return HFModel(model, name, files)
     except (OSError, ValueError, LookupError, RuntimeError, TypeError, SafetensorError) as error:
-        cause = next(iter(str(error).splitlines()), type(error).__name__)
+        cause = cause_of(error)
         raise ValueError(f"{name!r} can't draft for this target: {cause}") from error

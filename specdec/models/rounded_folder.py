@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from torch import nn
 from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
 
+from specdec.checks import cause_of
 from specdec.models.cached_folders import converted_folder, made
 from specdec.models.gguf.fields import PLAIN
 from specdec.models.gguf.header import BrokenFileError
@@ -81,7 +82,7 @@ def rounded_folder(name: str, folder: Path, form: str, report: Report) -> Path:
     except BrokenFileError as error:
         raise ValueError(f"{name!r} {error}") from error
     except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
-        cause = next(iter(str(error).splitlines()), type(error).__name__).replace(str(folder), name)
+        cause = cause_of(error).replace(str(folder), name)
         raise ValueError(f"{name!r} can't be rounded to {form}: {cause}") from error
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import transformers
 
+from specdec.checks import cause_of
 from specdec.models.source import Source
 
 FILE = "tokenizer.json"
@@ -26,7 +27,7 @@ def load_tokenizer(source: Source, folder: Path) -> Any:
     try:
         return kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # the Rust tokenizers raise a plain Exception for a broken file
-        cause = next(iter(str(error).splitlines()), type(error).__name__).replace(str(folder), source.name)
+        cause = cause_of(error).replace(str(folder), source.name)
         raise ValueError(f"no tokenizer in {source.name!r}, or a broken one: {cause}") from error
 
 

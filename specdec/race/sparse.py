@@ -60,7 +60,7 @@ class SparseRace:
 
     def winner(self, log_p: Tensor) -> int:
         """The token that arrives first, argmin e / p, under log_p [vocabulary]; see `Race.winner`."""
-        log_w = log_p.numpy()
+        log_w = log_p.cpu().numpy()
         most = int(log_w.argmax())
         return int(self._first(log_w, most, 1)[1][0]) if math.isfinite(log_w[most]) else most
 

@@ -261,7 +261,9 @@ def test_acceptance():
     assert facts["ersd_second"] > facts["gsd_second"]  # "catch up"
     assert facts["gsd"] == pytest.approx(sum(map(min, p, q))) == pytest.approx(1 - facts["tv"])
     assert facts["ersd_order"] == 2
-    assert facts["lead"] == pytest.approx(3 - 2 * 2**0.5)  # as the race laboratory's preset shows
+    assert facts["lead_points"] == pytest.approx(
+        100 * (3 - 2 * 2**0.5)
+    )  # as the race laboratory's preset shows
     assert facts["bound"] == pytest.approx((1 - facts["tv"]) / (1 + facts["tv"]))
     assert facts["harmonic"] == pytest.approx(sum(a * b / (a + b) for a, b in zip(p, q, strict=True)))
 
@@ -273,8 +275,9 @@ def test_rejection_is_what_was_recorded():
     assert (facts["p_token"], facts["q_token"], facts["u"]) == (trial["p"], trial["q"], trial["u"])
     assert facts["u"] >= facts["ratio"] == pytest.approx(trial["p"] / trial["q"])
     assert facts["verdict"] == 1
-    assert facts["drafted"] == len(round["nodes"]) == 1 + facts["behind"]
-    assert [node["status"] for node in round["nodes"]] == ["rejected"] + ["unvisited"] * facts["behind"]
+    behind = ("No", "One", "Two", "Three", "Four").index(facts["behind_word"])
+    assert facts["drafted"] == len(round["nodes"]) == 1 + behind
+    assert [node["status"] for node in round["nodes"]] == ["rejected"] + ["unvisited"] * behind
     assert (facts["kept_behind"], facts["emitted"]) == (0, len(round["tokens"]))
     assert facts["token"] == f"“{round['nodes'][0]['text'].replace(' ', '␣')}”"
 
