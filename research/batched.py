@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 from specdec.checks import whole
-from specdec.commands import Parser, add_pair, ended, to_write, write_json
+from specdec.commands import Parser, add_pair, to_write, without_traceback, write_json
 from specdec.decoding.batch import Batch
 from specdec.decoding.run import Run, stream
 from specdec.loading import load_with_progress
@@ -166,5 +166,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    with ended():
+    with without_traceback():
         main()

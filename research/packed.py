@@ -20,7 +20,7 @@ from torch import Tensor
 
 import specdec
 from specdec.bench.measure import least_seconds
-from specdec.commands import Parser, ended, spread, to_write, write_json
+from specdec.commands import Parser, spread, to_write, without_traceback, write_json
 from specdec.devices import machine
 from specdec.exactness.audit.openai import posted
 from specdec.models.packed import PackedModel
@@ -128,5 +128,5 @@ def _scored(model: PackedModel, before: Sequence[int], line: Sequence[int]) -> T
 
 
 if __name__ == "__main__":
-    with ended():
+    with without_traceback():
         main()

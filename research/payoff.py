@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from specdec.commands import Parser, columns, ended, to_write
+from specdec.commands import Parser, columns, to_write, without_traceback
 from specdec.decoding.acceptance import finished, fixed_prompts
 from specdec.decoding.auto import with_repeated
 from specdec.decoding.batch import Batch
@@ -178,5 +178,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    with ended():
+    with without_traceback():
         main()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdec.commands import ended, kept
+from specdec.commands import without_collection, without_traceback
 from specdec.waiting import Waiting
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command. Its imports take seconds, so Ctrl+C and errors are handled during the imports too."""
-    with ended():
-        with Waiting("starting"), kept():
+    with without_traceback():
+        with Waiting("starting"), without_collection():
             from specdec.terminal import command
         command.main(arguments)
 

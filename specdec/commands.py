@@ -18,7 +18,7 @@ from specdec.shipped import PAIRS
 
 
 @contextmanager
-def ended() -> Iterator[None]:
+def without_traceback() -> Iterator[None]:
     """A context in which a command and its imports end without a traceback in the following cases.
 
     A user's mistake (ValueError), a file that can't be read or written, and a missing package give one line
@@ -47,7 +47,7 @@ def ended() -> Iterator[None]:
 
 
 @contextmanager
-def kept() -> Iterator[None]:
+def without_collection() -> Iterator[None]:
     """A context in which a command imports modules and loads models, which it keeps to its end.
 
     The garbage collector does not search their objects for cycles, neither now nor later. Its searches would

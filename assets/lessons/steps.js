@@ -28,7 +28,7 @@ export function summary(lesson, found) {
   const answered = found.filter(({ given }) => given !== undefined);
   const right = answered.filter((outcome) => outcome.right).length;
   const skipped = found.length - answered.length;
-  const score = `You predicted ${right} of ${answered.length} right${skipped > 0 ? `; ${skipped} of ${found.length} were skipped` : ""}.`;
+  const score = `You predicted ${right} of ${answered.length} right${skipped > 0 ? `; you skipped ${skipped} of ${found.length}` : ""}.`;
   return [`In short: ${lesson.gist}`, answered.length > 0 ? score : "You predicted no answer. These are the answers:"];
 }
 

@@ -8,9 +8,9 @@ from components.decode.panel import panel
 from components.decode.panels import OF_RUN, of_run
 from components.server.standalone import alone, serve
 from specdec.checks import among
-from specdec.commands import ended
+from specdec.commands import without_traceback
 
-with ended():
+with without_traceback():
     if names := sys.argv[1:]:
         alone(*(of_run(among("panel", name, OF_RUN)) for name in names))
     else:

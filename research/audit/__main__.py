@@ -10,7 +10,7 @@ from typing import Any
 
 from research.audit import posting, tiny
 from research.audit.engines import engines
-from specdec.commands import ended
+from specdec.commands import without_traceback
 from specdec.exactness.audit.command import PROMPT, Subject, audit_each, parsed, parser, report_on
 from specdec.exactness.audit.engines import Engine
 from specdec.loading import load_with_progress
@@ -62,5 +62,5 @@ def main(arguments: list[str] | None = None, available: Engines = _all) -> int:
 
 
 if __name__ == "__main__":
-    with ended():
+    with without_traceback():
         sys.exit(main())

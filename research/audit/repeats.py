@@ -17,7 +17,7 @@ import torch
 from research.audit import tiny
 from research.audit.engines import engines
 from specdec.checks import whole
-from specdec.commands import Parser, ended, write_json
+from specdec.commands import Parser, without_traceback, write_json
 from specdec.decoding.batch import generate_many
 from specdec.exactness.audit.engines import tree_of
 from specdec.exactness.audit.report import saved
@@ -163,5 +163,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    with ended():
+    with without_traceback():
         main()

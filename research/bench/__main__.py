@@ -16,7 +16,7 @@ from research.bench.synthetic import PRESETS, LlamaSizes, checked_acceptance, sy
 from specdec.bench import command
 from specdec.bench.contestants import without_end
 from specdec.checks import among
-from specdec.commands import ended, write_json
+from specdec.commands import without_traceback, write_json
 from specdec.models.load import DTYPES
 from specdec.pair import ModelPair
 
@@ -95,5 +95,5 @@ def _shape(role: str, text: str) -> LlamaSizes:
 
 
 if __name__ == "__main__":
-    with ended():
+    with without_traceback():
         main()

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specdec.bench.measure import least_seconds
-from specdec.commands import Parser, ended, to_write, write_json
+from specdec.commands import Parser, to_write, without_traceback, write_json
 from specdec.devices import machine
 from specdec.models.kernels import compiled, layout
 from specdec.models.kernels.packing import pack, row_steps
@@ -113,5 +113,5 @@ def _row(kind: str, count: int, seconds: dict[Any, float], bandwidth: float, siz
 
 
 if __name__ == "__main__":
-    with ended():
+    with without_traceback():
         main()

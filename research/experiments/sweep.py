@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from research.estimates import Row, key_of
-from specdec.commands import Parser, columns, ended, to_write, write_json
+from specdec.commands import Parser, columns, to_write, without_traceback, write_json
 from specdec.phrases import MISSING, number, with_interval
 
 
@@ -211,7 +211,7 @@ class Experiment(ABC):
 
     def main(self) -> None:
         """Runs `command`. After a user's mistake, the process ends with a message of one line."""
-        with ended():
+        with without_traceback():
             self.command()
 
 

@@ -10,7 +10,7 @@ from research.training import smollm2_draft
 from research.training.stories import stages
 from research.training.stories.measure import measure
 from research.training.stories.recipe import SMOKE, Recipe
-from specdec.commands import Parser, ended
+from specdec.commands import Parser, without_traceback
 from specdec.shipped import EMBEDDED, SMOLLM2_DRAFT
 
 
@@ -39,5 +39,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    with ended():
+    with without_traceback():
         main()

@@ -1,9 +1,9 @@
 """Runs the command `python -m specdec.bench`."""
 
-from specdec.commands import ended
+from specdec.commands import without_traceback
 
 if __name__ == "__main__":
-    with ended():
+    with without_traceback():
         from specdec.bench.command import main
 
         main()

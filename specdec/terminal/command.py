@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from specdec.commands import Parser, add_pair, columns, kept
+from specdec.commands import Parser, add_pair, columns, without_collection
 from specdec.decoding.run import Run, Shape
 from specdec.decoding.shared_mass import measure_shared_mass
 from specdec.drafters.catalogue import has_tree
@@ -97,7 +97,7 @@ def decode(options: argparse.Namespace) -> None:
 
 
 def _loaded(options: argparse.Namespace) -> ModelPair:
-    with kept():
+    with without_collection():
         with Waiting("loading transformers"):  # this import takes seconds
             from specdec.loading import load_with_progress
         return load_with_progress(options)

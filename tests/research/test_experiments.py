@@ -14,7 +14,7 @@ from research.experiments.settings import Point, Settings, read_prompts, seed_of
 from research.experiments.summary import summarize
 from research.experiments.sweep import Store
 from specdec import ModelPair, generate, optimal_topology, stats
-from specdec.commands import ended
+from specdec.commands import without_traceback
 from specdec.models import MarkovModel
 from specdec.shipped import PROMPTS
 from tests.helpers.distributions import markov_pair, random_table
@@ -239,9 +239,9 @@ def test_the_prompts_are_a_hundred_different_openings():
 
 
 def test_a_mistake_is_told_in_one_line(tmp_path):
-    with pytest.raises(SystemExit, match="error: no results in"), ended():
+    with pytest.raises(SystemExit, match="error: no results in"), without_traceback():
         EXPERIMENT.command(["--summary", "--results", str(tmp_path / "none.jsonl")])
-    with pytest.raises(SystemExit, match="error: runs-at-once = 0 is not"), ended():
+    with pytest.raises(SystemExit, match="error: runs-at-once = 0 is not"), without_traceback():
         EXPERIMENT.command(["--runs-at-once", "0", "--results", str(tmp_path / "none.jsonl")])
 
 

@@ -10,7 +10,7 @@ from io import BytesIO, TextIOWrapper
 
 import pytest
 
-from specdec.commands import Parser, ended, to_write
+from specdec.commands import Parser, to_write, without_traceback
 
 
 def raising(error):
@@ -30,7 +30,7 @@ def raising(error):
 )
 def test_how_it_ends(body, code, said, capsys):
     """Python prints a text as the code of an exit, and ends with 1."""
-    with pytest.raises(SystemExit) as end, ended():
+    with pytest.raises(SystemExit) as end, without_traceback():
         body()
     assert (end.value.code, capsys.readouterr().err) == (code, said)
 
@@ -38,14 +38,16 @@ def test_how_it_ends(body, code, said, capsys):
 def test_what_the_terminal_can_t_write_is_a_question_mark(monkeypatch):
     terminal = TextIOWrapper(BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", terminal)
-    with ended():
+    with without_traceback():
         print("«a» ‹b›")
     assert terminal.buffer.getvalue().decode("latin-1") == "«a» ?b?\n"
 
 
 @pytest.mark.parametrize("code", ["print('x' * 10**6)", "print('x')"])
 def test_a_reader_that_goes_away_is_no_error(code):
-    program = f"from specdec.commands import ended\nwith ended():\n    input(); {code}"
+    program = (
+        f"from specdec.commands import without_traceback\nwith without_traceback():\n    input(); {code}"
+    )
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     process = subprocess.Popen([sys.executable, "-c", program], **streams)
     process.stdout.close()
@@ -56,7 +58,7 @@ def test_a_reader_that_goes_away_is_no_error(code):
 
 
 def test_other_errors_are_ours_and_keep_their_traceback():
-    with pytest.raises(RuntimeError), ended():
+    with pytest.raises(RuntimeError), without_traceback():
         raise RuntimeError
 
 

@@ -2,9 +2,9 @@
 
 import sys
 
-from specdec.commands import ended
+from specdec.commands import without_traceback
 from specdec.exactness.audit.command import main
 
 if __name__ == "__main__":
-    with ended():
+    with without_traceback():
         sys.exit(main())
