@@ -52,8 +52,8 @@ QUEUE = 64
 shallow trees have wide levels."""
 _MOST_NODES = 64
 """All texts that are decoded together get at most this many drafted tokens in a round."""
-_SHARE = 0.02
-"""The share of the time that choosing trees may take. So trees are chosen again after 50 times the seconds
+_SHARE = 0.01
+"""The share of the time that choosing trees may take. So trees are chosen again after 100 times the seconds
 that a choice takes."""
 _ASSUMED = np.array([0.6, 0.15, 0.06, 0.03])
 """The acceptance by child index that is assumed for any pair before anything is measured."""
@@ -198,15 +198,16 @@ class _Own:
     """The state of `AutoTrees` for one run.
 
     counts: the counts of the run and those known before it. alone: those of the run alone. idle: the number
-    of rounds without drafts since the last one with drafts. pause: the `idle` at which the run drafts again.
-    look: the number of coming rounds that draft only to observe acceptance. price: that of a further level.
+    of latest rounds with the empty tree. pause: the run drafts again after this many of them. look: the
+    number of coming rounds that draft one token only to observe acceptance; None outside of such a look.
+    price: that of a further level.
     """
 
     counts: Counts
     alone: Counts
     idle: int = 0
     pause: int = _FIRST_PAUSE
-    look: int = 0
+    look: int | None = None
     price: Price | None = None
 
     def learn(self, round: Round, planted: Topology) -> None:
@@ -214,8 +215,9 @@ class _Own:
         counts = Counts.of(round, planted)
         self.counts.add(counts)
         self.alone.add(counts)
-        self.idle = 0 if round.nodes else self.idle + 1
-        self.look = max(self.look - 1, 0)
+        self.idle = 0 if planted.num_draft_tokens else self.idle + 1
+        if self.look:
+            self.look -= 1
 
     def looked(self, best: Topology) -> Topology:
         """The tree for the next round: the best one, unless it is empty.
@@ -223,12 +225,20 @@ class _Own:
         If it is empty, one token is drafted now and then, to see whether drafting has become worth its time.
         """
         if best.num_draft_tokens:
-            self.pause = _FIRST_PAUSE
+            self.pause, self.look = _FIRST_PAUSE, None
             return best
+        return self.look_change() or (sequence(1) if self.look else best)
+
+    def look_change(self) -> Topology | None:
+        """The tree with which a look begins or ends in the next round; None in other rounds."""
         if self.idle >= self.pause:
             self.look, self.idle, self.pause = _LOOK, 0, min(2 * self.pause, _LONGEST_PAUSE)
             self.counts.at_most(_PRIOR)
-        return sequence(1) if self.look else best
+            return sequence(1)
+        if self.look == 0:
+            self.look = None
+            return _PLAIN
+        return None
 
 
 AnyRun = TypeVar("AnyRun", bound=Run)
@@ -255,7 +265,8 @@ class AutoTrees:
             self._due = 0.0  # the next round drafts again
             return dict.fromkeys(following, _PLAIN)
         if start < self._due or not following:
-            return {}
+            turns = ((run, self._of(run).look_change()) for run in following)
+            return {run: tree for run, tree in turns if tree is not None}
         costs = self._times.costs(self._pair.target.most_repeated)
         if costs.most_repeated:
             # only `choice` counts the tokens that the target reads again after a rejection

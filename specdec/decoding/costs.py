@@ -31,14 +31,14 @@ class ForwardCost:
     """The seconds of a forward pass over n tokens, with a cache of the text before: measured at a few n,
     and interpolated linearly.
 
-    The seconds never fall as n grows: if a larger n was measured to be faster than a smaller one, both get
-    the time of the smaller n.
+    The seconds never fall as n grows. If a larger n was measured to be faster than a smaller one, both get
+    the time of the larger n, because other work on the machine only adds to times.
     """
 
     def __init__(self, seconds_by_count: Mapping[int, Sequence[float]]):
         self._counts = sorted(seconds_by_count)
-        lowest = [undisturbed(seconds_by_count[n]) for n in self._counts]
-        self._seconds = list(accumulate(lowest, max))
+        falling = [undisturbed(seconds_by_count[n]) for n in reversed(self._counts)]
+        self._seconds = list(accumulate(falling, min))[::-1]
 
     @property
     def table(self) -> dict[int, float]:

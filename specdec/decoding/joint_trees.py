@@ -52,9 +52,14 @@ class Round(NamedTuple):
     rest: float
 
     @property
+    def seconds(self) -> float:
+        """Seconds of the whole round."""
+        return self.draft + self.target + self.rest
+
+    @property
     def rate(self) -> float:
         """Tokens per second."""
-        return self.tokens / (self.draft + self.target + self.rest)
+        return self.tokens / self.seconds
 
 
 def queue(acceptance: np.ndarray, k: int, text: int = 0) -> list[Node]:
@@ -117,9 +122,12 @@ def joint_trees(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, t
     merged = sorted((node for each in queues for node in each), key=attrgetter("key"), reverse=True)
     best, taken = 0.0, list[Node]()
     for shallow in by_depth(merged, most):
-        rates = [round.rate for round in rounds(shallow, costs, texts)]
-        if (rate := max(rates)) > best:
-            best, taken = rate, shallow[: rates.index(rate)]
+        most_tokens = texts + sum(node.acceptance for node in shallow)
+        for size, round in enumerate(rounds(shallow, costs, texts)):
+            if most_tokens <= best * round.seconds:
+                break  # further nodes take further time, so they cannot reach the best rate
+            if round.rate > best:
+                best, taken = round.rate, shallow[:size]
     paths: list[list[Path]] = [[] for _ in queues]
     for node in taken:
         paths[node.text].append(node.path)

@@ -13,8 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PANELS = {"be_draft", "codecs", "compare", "losslessness", "watermark"}
 LAYERS = {
     "specdec": """
-        algorithms chat checks checksum coder devices phrases private_cache shipped text waiting
-        commands notebook
+        algorithms checks checksum coder devices phrases private_cache shipped text waiting
+        chat commands notebook
         probs race topology
         methods optimal smollm2
         simple theory trace verify
@@ -29,7 +29,7 @@ LAYERS = {
         __main__""",
     "research": """
         estimates theory
-        audit batched bench experiments packed payoff stopping training""",
+        audit auto_speed batched bench experiments packed payoff training""",
     "components": f"""
         visitors
         guard

@@ -1,0 +1,156 @@
+"""Compares the speed of "auto" with that of fixed trees, or at several prices for stopping a draft early.
+
+    python -m research.auto_speed --pair coder
+    python -m research.auto_speed --pair coder --prices
+
+With `--prices` the other ways are "auto" without stopping, and "auto" with the price of a further level
+multiplied by each of `FACTORS` (`specdec.drafters.stopping`). Each text is decoded in all ways, in turns.
+Times leave out the prompt's prefill. A ratio is the geometric mean over the texts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from specdec.bench.command import prompts_of
+from specdec.checks import whole
+from specdec.commands import Parser, add_pair, columns, to_write, without_traceback, write_json
+from specdec.decoding import auto
+from specdec.decoding.run import measure_acceptance, stream
+from specdec.loading import load_with_progress
+from specdec.optimal import optimal_topology
+from specdec.pair import ModelPair
+from specdec.race import derived_seed
+from specdec.topology import sequence
+
+PROMPTS = Path(__file__).resolve().parent.parent / "assets" / "twelve_prompts.txt"
+FACTORS = (0.6, 0.8, 1.0, 1.2)
+DEPTHS, SIZES = (1, 2, 3, 4, 5, 6), (4, 8)
+"""The fixed sequences and optimal trees have these numbers of drafted tokens."""
+LATE = 64
+"""The tokens after this many are also timed by themselves, because "auto" has learnt from the first ones."""
+PLAIN, AUTO = "plain decoding", "auto"
+
+
+class Text(NamedTuple):
+    """Tokens and seconds of a decoded text, also of its part after `LATE` tokens, and its target calls."""
+
+    tokens: int
+    seconds: float
+    late_tokens: int
+    late_seconds: float
+    calls: int
+
+
+def against_trees(pair: ModelPair, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The ways to decode: plain decoding, fixed trees and "auto", as arguments of `stream`."""
+    sampling = {name: settings[name] for name in ("method", "temperature")}
+    acceptance = measure_acceptance(pair, **sampling)
+    trees = {f"sequence({k})": sequence(k) for k in DEPTHS}
+    trees |= {f"optimal({k})": optimal_topology(acceptance, k) for k in SIZES}
+    fixed = {name: {"topology": tree} for name, tree in trees.items()}
+    return {PLAIN: {"method": "ar"}, **fixed, AUTO: {"topology": "auto"}}
+
+
+def against_prices() -> dict[str, dict[str, Any]]:
+    """The ways to decode: plain decoding, and "auto" with each factor of the price; infinity never stops."""
+    factors = {"without stopping": math.inf} | {f"price x {factor}": factor for factor in FACTORS}
+    ways = {name: {"topology": "auto", "factor": factor} for name, factor in factors.items()}
+    return {PLAIN: {"method": "ar"}, **ways}
+
+
+def compared(
+    pair: ModelPair,
+    prompts: Sequence[Sequence[int]],
+    settings: dict[str, Any],
+    ways: dict[str, dict[str, Any]],
+    repeats: int,
+) -> dict[str, Any]:
+    """For each way: each text's tokens per second, the ratios to plain decoding, and tokens per call."""
+    texts: dict[str, list[Text]] = {way: [] for way in ways}
+    for number in range(repeats * len(prompts)):
+        seed, prompt = derived_seed(settings["seed"], number), prompts[number % len(prompts)]
+        for way in reversed(ways) if number % 2 else ways:  # the machine's speed drifts
+            texts[way].append(_decoded(pair, prompt, **settings | ways[way] | {"seed": seed}))
+        print(f"{number + 1} of {repeats * len(prompts)} texts", file=sys.stderr)
+    return {way: _summary(own, texts[PLAIN]) for way, own in texts.items()}
+
+
+def _decoded(pair: ModelPair, prompt: Sequence[int], factor: float = 1.0, **settings: Any) -> Text:
+    def price(*arguments: Any) -> Any:
+        own = price_of_level(*arguments)
+        return type(own)(*(factor * each for each in own))
+
+    price_of_level, shortest = auto.price_of_level, math.inf if factor == math.inf else auto.SHORT
+    tokens, calls, late = 0, 0, (0, 0.0)
+    with patch.object(auto, "price_of_level", price), patch.object(auto, "SHORT", shortest):
+        run, start = stream(pair, prompt, detail=False, **settings), time.perf_counter()
+        for round in run:
+            tokens, calls = tokens + len(round.tokens), calls + 1
+            seconds = time.perf_counter() - start - run.prefill_seconds
+            late = late if late[0] or tokens < LATE else (tokens, seconds)
+    return Text(tokens, seconds, tokens - late[0], seconds - late[1], calls)
+
+
+def _summary(own: Sequence[Text], plain: Sequence[Text]) -> dict[str, Any]:
+    both = list(zip(own, plain, strict=True))
+    late = [(a, b) for a, b in both if min(a.late_tokens, b.late_tokens) > LATE / 2]
+    ratios = [a.tokens / a.seconds / (b.tokens / b.seconds) for a, b in both]
+    late_ratios = [a.late_tokens / a.late_seconds / (b.late_tokens / b.late_seconds) for a, b in late]
+    return {
+        "rates": [text.tokens / text.seconds for text in own],
+        "times plain decoding": _geometric_mean(ratios),
+        f"after {LATE} tokens": _geometric_mean(late_ratios) if late else None,
+        "tokens per call": sum(text.tokens for text in own) / sum(text.calls for text in own),
+    }
+
+
+def _geometric_mean(ratios: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the speed of each way to decode. ValueError is a user's mistake."""
+    parser = Parser(prog="python -m research.auto_speed", description=__doc__)
+    add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
+    add = parser.add_argument
+    add("--prompt-file", type=Path, default=PROMPTS, help="a prompt in each line")
+    add("--method", default="ersd", help="the method (default: ersd)")
+    add("--temperature", type=float, default=0.3, help="the temperature (default: 0.3)")
+    add("--draft-temperature", type=float, help="the draft's temperature; a high one makes it useless")
+    add("--tokens", type=int, default=128, help="most tokens of a text (default: 128)")
+    add("--repeats", type=int, default=1, help="texts of each prompt (default: 1)")
+    add("--prices", action="store_true", help="compare prices of a further level instead of fixed trees")
+    add("--json", type=to_write, help="write the figures here")
+    options = parser.parse_args(arguments)
+    pair = load_with_progress(options, "stories")
+    encode = pair.chat_prompt if pair.chats else pair.encode
+    prompts = [encode(prompt) for prompt in prompts_of(options.prompt_file)]
+    settings = {name: getattr(options, name) for name in ("method", "temperature", "draft_temperature")}
+    settings["seed"] = 1
+    settings["max_new_tokens"] = whole("tokens", options.tokens, 1)
+    ways = against_prices() if options.prices else against_trees(pair, settings)
+    found = compared(pair, prompts, settings, ways, whole("repeats", options.repeats, 1))
+    head = ["", "times plain decoding", f"after {LATE} tokens", "tokens per call"]
+    cells = [
+        [way, *("" if row[name] is None else f"{row[name]:.2f}" for name in head[1:])]
+        for way, row in found.items()
+    ]
+    print(columns([head, *cells]))
+    if options.json:
+        results = json.loads(options.json.read_text()) if options.json.exists() else {}
+        names = [Path(model.name).name for model in (pair.target, pair.drafting)]
+        key = f"{' with '.join(names)}, temperatures {options.temperature}, {options.draft_temperature}"
+        write_json(options.json, results | {key: found})
+
+
+if __name__ == "__main__":
+    with without_traceback():
+        main()
