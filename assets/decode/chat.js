@@ -94,7 +94,8 @@ export function mountPrompts(element, { chats }) {
   subscribe(
     onFrame(() => {
       for (const question of questions) question.disabled = isWriting(); // Stop must be pressed first
-      turns.hidden = !state.setup?.chat || state.recorded !== null || isWriting();
+      turns.hidden = !state.setup?.chat || state.recorded !== null;
+      turns.disabled = isWriting(); // it keeps its place, so that Generate and Stop do not move
       [followUp.checked, fresh.checked] = [!isFresh, isFresh];
       drawField();
     }),

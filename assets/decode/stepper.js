@@ -1,5 +1,6 @@
 // The controls that play a run or move through it by one decision or one round: buttons, a slider and keys.
 
+import { count as counted } from "../shared/labels.js";
 import {
   atEnd,
   decisionsOf,
@@ -21,7 +22,7 @@ function place() {
   if (count === 0) return "no rounds yet";
   const { round } = state.selected;
   if (state.follow && !isWriting() && !isPlaying())
-    return round < count - 1 ? `round ${round + 1} of ${count}, all played` : `${count} rounds, all played`;
+    return round < count - 1 ? `round ${round + 1} of ${count}, all played` : `${counted(count, "round")}, all played`;
   return `round ${round + 1} of ${count}, step ${state.decision + 1} of ${decisionsOf(round).length}`;
 }
 

@@ -12,13 +12,15 @@ export const level = (score) => Math.min(1, score / HIGHEST);
 export const pValue = (p) =>
   p < 1e-4 ? digits(p).replace(".0e", "e").replace("-", "−") : String(Number(p.toPrecision(2)));
 
+const LOW = 0.5; // temperatures below leave most positions one likely token
 const MARKED = ["ar", "ersd"]; // methods whose tokens are the first arrivals under P
 
 // A sentence about why a run's text has no watermark or only a weak one; empty if it has the full watermark.
 function why({ method, temperature }) {
   if (temperature === 0) return "At temperature 0 nothing is random, so there is no watermark to find.";
-  if (MARKED.includes(method)) return "";
-  return `Under ${METHODS[method]} the target's race does not decide, so the watermark is weaker or missing.`;
+  if (!MARKED.includes(method))
+    return `Under ${METHODS[method]} the target's race does not decide, so the watermark is weaker or missing.`;
+  return temperature < LOW ? "At a low temperature few tokens are left to chance, so the watermark is weak." : "";
 }
 
 // A large number in words, or as a power of ten if it has no name.

@@ -66,7 +66,11 @@ async def refuse_arguments(request: Request, error: TypeError) -> JSONResponse:
 
 def _wrong(error: Mapping[str, Any]) -> str:
     """A message about one error that pydantic found: the wrong value, unless it is missing, and what a right
-    value is."""
+    value is. An empty field of a form arrives as None or as an empty text."""
+    if error["loc"] and error["input"] in (None, "") and error["type"] != "missing":
+        kinds = {"integer": "whole number", "number": "number"}
+        kind = next((kind for word, kind in kinds.items() if word in error["msg"]), "value")
+        return f" is empty: give a {kind}"
     shown = "" if error["type"] == "missing" else f" = {error['input']!r:.60}"
     right = re.sub("^Input | after validation| or instance of .*", "", error["msg"])
     return f"{shown}: {right[:1].lower()}{right[1:]}"

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -140,7 +140,7 @@ class Counts:
         """Acceptance by child index, from these counts. The first value is above 0."""
         vector = acceptance_vector(self.accepted.tolist(), self.reached.tolist())
         vector[0] = max(vector[0], 1e-4)
-        return vector
+        return vector / max(vector.sum(), 1.0)
 
 
 class Learned:
@@ -200,7 +200,7 @@ class _Own:
     counts: the counts of the run and those known before it. alone: those of the run alone. idle: the number
     of latest rounds with the empty tree. pause: the run drafts again after this many of them. look: the
     number of coming rounds that draft one token only to observe acceptance; None outside of such a look.
-    price: that of a further level.
+    price: that of a further level. is_due: whether a tree is chosen for the next round in any case.
     """
 
     counts: Counts
@@ -209,6 +209,7 @@ class _Own:
     pause: int = _FIRST_PAUSE
     look: int | None = None
     price: Price | None = None
+    is_due: bool = False
 
     def learn(self, round: Round, planted: Topology) -> None:
         """Count the acceptance of this tree, and rounds without drafts."""
@@ -225,7 +226,7 @@ class _Own:
         If it is empty, one token is drafted now and then, to see whether drafting has become worth its time.
         """
         if best.num_draft_tokens:
-            self.pause, self.look = _FIRST_PAUSE, None
+            self.idle, self.pause, self.look = 0, _FIRST_PAUSE, None
             return best
         return self.look_change() or (sequence(1) if self.look else best)
 
@@ -257,24 +258,30 @@ class AutoTrees:
         self._own: WeakKeyDictionary[Run, _Own] = WeakKeyDictionary()
         self._due = 0.0
 
-    def trees(self, runs: Sequence[AnyRun]) -> dict[AnyRun, Topology]:
-        """New trees for the next round of these runs. The result leaves out runs that keep their tree."""
+    def trees(self, runs: Sequence[AnyRun], texts: int) -> dict[AnyRun, Topology]:
+        """New trees for the next round of these runs. The result leaves out runs that keep their tree.
+
+        texts: the number of runs that are decoded together, of which some may be in the middle of a round.
+        """
         start = time.perf_counter()
         following = [run for run in runs if run.follows]
-        if self._times.needs_plain(len(runs)):
-            self._due = 0.0  # the next round drafts again
+        if not following:
+            return {}
+        if len(following) == texts and self._times.needs_plain(texts):
+            for run in following:
+                self._of(run).is_due = True  # its next round drafts again
             return dict.fromkeys(following, _PLAIN)
-        if start < self._due or not following:
+        if start < self._due and not any(self._of(run).is_due for run in following):
             turns = ((run, self._of(run).look_change()) for run in following)
             return {run: tree for run, tree in turns if tree is not None}
         costs = self._times.costs(self._pair.target.most_repeated)
         if costs.most_repeated:
             # only `choice` counts the tokens that the target reads again after a rejection
-            trees = [self.choice(run, len(runs)).topology for run in following]
+            trees = [self.choice(run, texts).topology for run in following]
         else:
-            trees = self._shared(following, len(runs), costs)
+            trees = self._shared(following, texts, costs)
         both = zip(following, trees, strict=True)
-        result = {run: self._next(run, tree, len(runs), costs) for run, tree in both}
+        result = {run: self._next(run, tree, texts, costs) for run, tree in both}
         now = time.perf_counter()
         self._due = now + (now - start) / _SHARE
         return result
@@ -286,7 +293,7 @@ class AutoTrees:
         that are decoded together.
         """
         own, stops = self._of(run), entry_of(run.settings.drafter).uses_model and not costs.most_repeated
-        own.price = None
+        own.price, own.is_due = None, False
         if best.num_draft_tokens and stops and costs.draft.seconds(1, 1) > SHORT:
             own.price = price_of_level(_for_pair(self._pair, own.counts.vector()), best, costs, texts)
             best = deepened(best)
@@ -301,10 +308,13 @@ class AutoTrees:
         costs = self._times.costs(self._pair.target.most_repeated)
         return chosen(_for_pair(self._pair, self._of(run).counts.vector()), costs, texts)
 
-    def learn(self, rounds: Mapping[AnyRun, Round], draft: float, target: float) -> None:
-        """Learn from the rounds of one step. draft, target: seconds of the two models' forward passes for all
-        of them."""
-        self._times.add(list(rounds.values()), draft, target)
+    def learn_times(self, rounds: Iterable[Round], draft: float, target: float) -> None:
+        """Learn from the times of the rounds of one step. draft, target: seconds of the two models' forward
+        passes for all of them."""
+        self._times.add(list(rounds), draft, target)
+
+    def learn(self, rounds: Mapping[AnyRun, Round]) -> None:
+        """Learn from the decisions in the rounds of one step."""
         for run, round in rounds.items():
             if run.follows:
                 self._of(run).learn(round, cast(Topology, run.planted))

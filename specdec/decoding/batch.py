@@ -97,7 +97,9 @@ class Batch:
         continue.
         """
         active = self._active(self.members if runs is None else runs)
-        for run, topology in self._trees.trees([member.run for member in active]).items():
+        # a run that waits for an answer is in the middle of a round, or of its prompt, and keeps its tree
+        free = [member.run for member in active if member.request is None]
+        for run, topology in self._trees.trees(free, len(active)).items():
             self.members[run].engine.follow(topology, self._trees.price(run))
         start = time.perf_counter()
         for member in active:
@@ -114,12 +116,13 @@ class Batch:
         return [member for member in active if member.round or member.error]
 
     def _learn(self, active: Sequence[Member], draft: float, target: float) -> None:
-        """Record the times of a step in which no prompt was processed. draft, target: the seconds of the two
-        models' forward passes."""
+        """Let "auto" learn from the rounds of a step, and from its times if no prompt was processed. draft,
+        target: the seconds of the two models' forward passes."""
         rounds = {member.run: member.round for member in active if member.round is not None}
+        self._trees.learn(rounds)
         if rounds and len(rounds) == len(active):
             own = sum(round.seconds.verify + round.seconds.rest for round in rounds.values())
-            self._trees.learn(rounds, draft, max(target - own, 0.0))
+            self._trees.learn_times(rounds.values(), draft, max(target - own, 0.0))
 
     def rows_ahead(self, run: Run) -> int:
         """The number of rows that this run's next step needs: for a piece of its prompt, or for a round with

@@ -89,7 +89,11 @@ class JointCost:
         right = min(max(bisect_left(self._texts, texts), 1), len(self._texts) - 1)
         before, after = self._texts[right - 1 : right + 1]
         low, high = (self._costs[number].seconds(1 + more / number) for number in (before, after))
-        return low + (texts - before) / (after - before) * (high - low)
+        low = min(low, high)  # other work on the machine only adds to times
+        between = low + (texts - before) / (after - before) * (high - low)
+        if texts < before:  # at least a proportional part
+            return max(between, low * texts / before)
+        return between if texts <= after else min(between, high * texts / after)
 
 
 @dataclass(frozen=True)

@@ -240,8 +240,9 @@ class Run(Iterator[Round]):
         for round in engine.rounds():
             self.prefill_seconds = engine.prefill_seconds
             self.rounds.append(round)
-            trees.learn({self: round}, round.seconds.draft, round.seconds.evaluate)
-            for topology in trees.trees([self]).values():
+            trees.learn({self: round})
+            trees.learn_times([round], round.seconds.draft, round.seconds.evaluate)
+            for topology in trees.trees([self], 1).values():
                 engine.follow(topology, trees.price(self))
             yield round
 

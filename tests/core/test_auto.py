@@ -13,6 +13,7 @@ import torch
 import specdec
 from specdec import stats, theory, topology
 from specdec.decoding import acceptance, auto, costs
+from specdec.decoding.batch import Batch
 from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
@@ -106,6 +107,51 @@ def test_a_look_ends_after_three_rounds_even_if_no_tree_is_due(clock, monkeypatc
     trees = trees_of(specdec.generate(pair, [0], topology="auto", max_new_tokens=200, seed=1))
     sizes = "".join(str(tree.num_draft_tokens) for tree in trees)
     assert sizes.startswith("0" * 16 + "111" + "0" * 32 + "111" + "0" * 64 + "111" + "0" * 60)
+
+
+def test_a_look_also_ends_while_a_prompt_is_read(clock, monkeypatch):
+    clock(lambda n: 10.0 + n, 1.0)
+    pair = pair_of([0, 1, 0], [1, 0, 0])
+    decoded(pair, 200)
+    monkeypatch.setattr(auto, "_SHARE", 1e-9)
+    batch = Batch(pair)
+    run = batch.add(specdec.stream(pair, [0], topology="auto", max_new_tokens=60, seed=1))
+    for _ in range(17):
+        batch.step()
+    batch.add(specdec.stream(pair, [0] * 5000, method="ar", max_new_tokens=1, seed=2))
+    while run in batch:
+        batch.step()
+    sizes = "".join(str(tree.num_draft_tokens) for tree in trees_of(run.generation))
+    assert sizes.startswith("0" * 16 + "111" + "0" * 32 + "111")
+
+
+def test_a_run_beside_given_trees_and_one_that_takes_turns_draft_where_that_pays(clock, monkeypatch):
+    clock(lambda n: 10.0 + n / 10, 1.0)
+    pair = pair_of_twins()
+    settings = {"max_new_tokens": 300, "detail": False}
+    batch = Batch(pair)
+    run = batch.add(specdec.stream(pair, [0], topology="auto", seed=0, **settings))
+    for seed in (1, 2):
+        batch.add(specdec.stream(pair, [0], topology=sequence(4), seed=seed, **settings))
+    while run in batch:
+        batch.step()
+    assert all(tree.num_draft_tokens for tree in trees_of(run.generation)[9:])
+    monkeypatch.setattr(auto, "_SHARE", 1e-9)  # no choice is due after the first ones
+    pair = pair_of_twins()
+    batch = Batch(pair)
+    runs = [batch.add(specdec.stream(pair, [0], topology="auto", seed=n, **settings)) for n in range(2)]
+    while len(batch) == 2:
+        for each in runs:
+            if each in batch:
+                batch.step([each])
+    for each in runs:
+        assert all(tree.num_draft_tokens for tree in trees_of(each.generation)[9:])
+
+
+def test_acceptance_of_a_first_child_that_was_never_accepted_sums_to_at_most_one():
+    never = auto.Counts(np.array([50.0, 50.0]), np.array([0.0, 50.0]))
+    assert 0 < never.vector()[0] < 1e-3
+    assert never.vector().sum() <= 1
 
 
 def test_a_draft_that_becomes_right_is_found_again(clock):

@@ -88,6 +88,16 @@ def test_rows_of_several_texts_cost_what_was_measured_in_between():
     assert cost.seconds(4, 20) == pytest.approx(8.0)
 
 
+def test_the_times_of_unmeasured_numbers_of_texts_are_between_equal_and_proportional():
+    """Measured times of neighbouring numbers of texts may differ a lot, or fall, by noise alone."""
+    for seconds in ({7: 2.0, 8: 2.4}, {7: 2.4, 8: 2.0}, {7: 0.1, 8: 2.0}):
+        cost = costs.JointCost({n: costs.ForwardCost({1: [each]}) for n, each in seconds.items()})
+        times = [cost.seconds(n, n) for n in range(1, 41)]
+        assert times[0] >= min(seconds.values()) / 7
+        assert times[-1] <= max(seconds.values()) * 40 / 7
+        assert (np.diff(times) >= 0).all()
+
+
 def test_a_text_s_own_rounds_correct_the_acceptance_of_its_settings():
     pair = twins(0)
     own = Counts(np.array([10.0, 8.0]), np.array([2.0, 1.0]))
@@ -110,7 +120,8 @@ def changing(monkeypatch):
     """Trees of a batch's runs that change with every step."""
     shapes = [Topology([]), sequence(3), batch(2), Topology([]), Topology([]), specdec.topology.specinfer(6)]
 
-    def trees(self, runs):
+    def trees(self, runs, texts):
+        assert len(runs) <= texts
         self.step = getattr(self, "step", -1) + 1
         return {each: shapes[(self.step + n) % len(shapes)] for n, each in enumerate(runs) if each.follows}
 
@@ -120,7 +131,9 @@ def changing(monkeypatch):
 def auto_runs(pair, monkeypatch, **settings):
     first = Choice(Topology([]), ())
     monkeypatch.setattr(run, "first_choice", lambda *_: first)
-    return [specdec.stream(pair, [n], topology="auto", seed=n, **settings) for n in range(6)]
+    # at the end of a prompt of several tokens, a step ends in the middle of a round
+    prompts = [[n] if n % 2 else [n, 1, 2] for n in range(6)]
+    return [specdec.stream(pair, each, topology="auto", seed=n, **settings) for n, each in enumerate(prompts)]
 
 
 def decoded(pair, runs):
@@ -139,7 +152,7 @@ def test_ersd_s_text_depends_on_no_tree_that_a_batch_chooses(changing, monkeypat
     runs = auto_runs(pair, monkeypatch, method="ersd", max_new_tokens=60, detail=False)
     decoded(pair, runs)
     for number, each in enumerate(runs):
-        plain = specdec.generate(pair, [number], method="ar", max_new_tokens=60, seed=number)
+        plain = specdec.generate(pair, each.prompt_ids, method="ar", max_new_tokens=60, seed=number)
         assert each.generation.token_ids == plain.token_ids[: len(each.generation.token_ids)]
         assert len({round.nodes[-1].path if round.nodes else () for round in each.rounds}) > 2
         assert each.generation.paths == ()

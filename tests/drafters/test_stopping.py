@@ -62,7 +62,7 @@ def test_a_record_repeats_its_text_where_the_draft_stopped(method, drafter, pric
     not depend on the depth at which the model stops."""
     shapes = [sequence(8), TREES["wide"], sequence(8)]
 
-    def trees(_, runs):
+    def trees(_, runs, texts):
         return {run: shapes[run.seed] for run in runs if run.follows}
 
     monkeypatch.setattr(AutoTrees, "trees", trees)

@@ -209,7 +209,7 @@ def test_a_tree_is_planted_on_runs_whose_draft_has_no_room(monkeypatch):
         HFModel(tiny_model("llama")), HFModel(tiny_model("llama", max_position_embeddings=64))
     )
     monkeypatch.setattr(
-        auto.AutoTrees, "trees", lambda _, runs: {run: sequence(2) for run in runs if run.follows}
+        auto.AutoTrees, "trees", lambda _, runs, texts: {run: sequence(2) for run in runs if run.follows}
     )
     prompts, settings = [[7] * 70, [8] * 100], {"seeds": [1, 2], "max_new_tokens": 8}
     many = specdec.generate_many(pair, prompts, topology="auto", **settings)

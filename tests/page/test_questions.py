@@ -46,6 +46,7 @@ def test_what_fits_is_answered():
         ({"k": [0] * 500}, "k = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,: should be"),
         ({"k": 2, "word": "a\ud800"}, "'\\ud800' is half a character"),
         (None, "the question = None: should be a valid dictionary"),
+        ({"k": None}, "k is empty: give a whole number"),
     ],
 )
 def test_what_does_not_fit_is_named_with_what_would_be_right(question, error):
@@ -83,7 +84,7 @@ MISTAKES = [
     (codecs.distributions, SPLIT | {"q": [1, 1, 1]}, "P has 2 tokens and Q has 3"),
     (codecs.distributions, SPLIT | {"method": "poisson_functional", "q": [1, 0]}, "q[1] is 0 where p is 0.5"),
     (codecs.tunstall, {"weights": [1, 1], "k": 3, "word": "abc"}, "the word has 'c'"),
-    (codecs.tunstall, {"weights": [1, 1], "k": 3, "word": ""}, "word = ''"),
+    (codecs.tunstall, {"weights": [1, 1], "k": 3, "word": ""}, "word is empty"),
     (codecs.tunstall, {"weights": [1, 1], "k": 65, "word": "a"}, "k = 65: should be"),
     (codecs.tunstall, {"weights": [1] * 9, "k": 1, "word": "a"}, "list should have at most 8 items, not 9"),
     (guessed, GUESSED | {"written": [2048]}, "token id 2048 is not in the vocabulary, 0 to 2,047"),
@@ -105,7 +106,7 @@ MISTAKES = [
     (watermark.marked, MARKED | {"token_ids": [-1]}, "token_ids, entry 1 = -1"),
     (watermark.marked, MARKED | {"token_ids": ["3"]}, "token_ids, entry 1 = '3'"),
     (watermark.marked, MARKED | {"seed": 2**64}, "seed = 18446744073709551616"),
-    (watermark.marked, MARKED | {"other_seed": None}, "other_seed = None"),
+    (watermark.marked, MARKED | {"other_seed": None}, "other_seed is empty"),
     (watermark.marked, MARKED | {"first_position": -1}, "first_position = -1"),
     (paid, {"preset": "mars"}, "preset = 'mars' is not one of here, smollm2"),
     (paid, PAID | {"texts": 0}, "texts = 0: should be greater than or equal to 1"),
