@@ -226,7 +226,7 @@ class _Own:
         If it is empty, one token is drafted now and then, to see whether drafting has become worth its time.
         """
         if best.num_draft_tokens:
-            self.idle, self.pause, self.look = 0, _FIRST_PAUSE, None
+            self.pause, self.look = _FIRST_PAUSE, None
             return best
         return self.look_change() or (sequence(1) if self.look else best)
 
