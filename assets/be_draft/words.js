@@ -24,7 +24,7 @@ export function said({ guess, tokens }) {
   if (kept.length === guess.length) return `${list(kept)} accepted, and the large model adds ${own}${yields}.`;
   const lost = guess[kept.length];
   const before = kept.length > 0 ? `${list(kept)} accepted, ` : "";
-  const unread = guess.length > kept.length + 1 ? " The large model did not read the words after it." : "";
+  const unread = guess.length > kept.length + 1 ? " The words after it are dropped." : "";
   return `${before}${quoted(lost.text)} rejected: the large model writes ${own}${yields}.${chance(lost.p)}${unread}`;
 }
 

@@ -98,7 +98,8 @@ export function mount(element, props, server) {
   function take(now) {
     const isFirst = news.models.length === 0 && now.models.length > 0;
     const isOther = !isFirst && namesOf(now.models) !== namesOf(news.models);
-    const isReady = isLoadActive(news) && now.status === "ready" && now.isOwn;
+    const hasEnded = isLoadActive(news) && !isLoadActive(now);
+    const isReady = hasEnded && now.status === "ready" && now.isOwn;
     news = now;
     if (isOther || isLoadActive(now)) {
       measured = null;
@@ -106,6 +107,7 @@ export function mount(element, props, server) {
     }
     if (isReady) load(props.here, {});
     else if (isFirst && preset === props.here) ask();
+    else if (hasEnded) opened(); // a load that failed leaves the pair that was measured before
     say();
   }
 
@@ -179,7 +181,7 @@ export function mount(element, props, server) {
     figure.draw();
   }
 
-  // If another visitor has already measured the pair, the result is shown at once.
+  // If the pair is measured already, perhaps by another visitor, the result is shown at once.
   async function opened() {
     const isOpen = openTab()?.contains(element);
     if (!isOpen || preset !== null) return;

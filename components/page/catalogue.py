@@ -34,7 +34,7 @@ class Meaning(NamedTuple):
 KINDS = {
     "accepted": Meaning("accepted draft token", "guessed, and right"),
     "bonus": Meaning("bonus token", "one more by the large model"),
-    "residual": Meaning("token sampled from the residual", "the large model's token instead"),
+    "residual": Meaning("token sampled from the residual", "sampled anew by the large model"),
     "correction": Meaning("correction: the large model's winner", "the large model's token instead"),
     "sampled": Meaning("sampled token", "the large model alone"),
 }

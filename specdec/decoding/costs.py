@@ -31,14 +31,14 @@ class ForwardCost:
     """The seconds of a forward pass over n tokens, with a cache of the text before: measured at a few n,
     and interpolated linearly.
 
-    The seconds never fall as n grows. If a larger n was measured to be faster than a smaller one, both get
-    the time of the larger n, because other work on the machine only adds to times.
+    The seconds never fall as n grows: if a larger n has fewer seconds than a smaller one, both get those of
+    the smaller n.
     """
 
     def __init__(self, seconds_by_count: Mapping[int, Sequence[float]]):
         self._counts = sorted(seconds_by_count)
-        falling = [undisturbed(seconds_by_count[n]) for n in reversed(self._counts)]
-        self._seconds = list(accumulate(falling, min))[::-1]
+        lowest = [undisturbed(seconds_by_count[n]) for n in self._counts]
+        self._seconds = list(accumulate(lowest, max))
 
     @property
     def table(self) -> dict[int, float]:
@@ -219,8 +219,15 @@ def _joint(times: Mapping[tuple[int, int], Sequence[float]], one: float) -> Join
     by_texts = {}
     for texts in sorted({texts for texts, _ in times}):
         known = _typical({rows: seconds for (other, rows), seconds in times.items() if other == texts})
-        by_texts[texts] = _extended(known, texts)
+        by_texts[texts] = _extended(_rising(known), texts)
     return JointCost(by_texts or {1: _extended({1: one}, 1)})
+
+
+def _rising(known: Mapping[int, float]) -> dict[int, float]:
+    """The measured seconds by rows, each at most those of any larger number of rows, because other work on
+    the machine only adds to times."""
+    rows = sorted(known, reverse=True)
+    return dict(zip(rows, accumulate((known[each] for each in rows), min), strict=True))
 
 
 def _extended(known: Mapping[int, float], texts: int) -> ForwardCost:

@@ -249,7 +249,7 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
         "round = “\u20682.5\u2069” in the address is not valid: give a whole number of at least 1",
     ):
         expect(told).to_contain_text(part)
-    assert told.bounding_box()["height"] <= 64
+    assert told.bounding_box()["height"] <= 176
     assert page.locator("#setup img").count() == 0
     assert page.evaluate("window.hacked") is None
     to(page, "Watch")

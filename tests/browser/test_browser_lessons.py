@@ -205,9 +205,9 @@ def test_a_clicker_goes_through_a_lesson_and_the_summary_leads_back(visit):
     assert said == [("2", 0), ("2", 1), ("3", 0), ("3", 1), ("4", 0), ("4", 1), ("5", 0)]
     expect(page.locator(".lesson .results li")).to_have_count(3)
     expect(page.locator(".lesson .words")).to_contain_text("You predicted no answer")
-    expect(page.locator(".lesson .results li").nth(2)).to_contain_text("Question 3: it is")
+    expect(page.locator(".lesson .results li").nth(2)).to_contain_text("Question 3: the answer is")
     page.get_by_role("button", name="Look again at question 2").click()
-    expect(page.locator(".lesson .verdict")).to_contain_text("It is")
+    expect(page.locator(".lesson .verdict")).to_contain_text("The answer is")
     page.keyboard.press("PageUp")
     expect(page.locator(".lesson .place")).to_have_text("Lesson 0, step 2 of 5")
     page.get_by_role("slider", name="Your prediction").focus()

@@ -59,6 +59,9 @@ def test_a_verdict_on_two_files_takes_less_than_five_clicks_and_copies_need_no_d
     expect(page.locator("#models .outcome")).to_contain_text("large.gguf with small.gguf is loaded")
     expect(page.locator("#payoff .source")).to_contain_text("large.gguf with small.gguf, ERSD")
     assert serious_findings(page, "#pay") == []
+    load(page, "spoiled.gguf", "small.gguf")
+    shows(page, "#target .wrong", "'spoiled.gguf' is no GGUF file")
+    expect(here).to_have_text(re.compile(r"models: (\d\.\d\d times plain|no gain)"))
     other = someone(f"{url}/?tab=payoff")
     expect(other.get_by_label("Pair to load")).to_have_value("own")
     expect(page.locator("#payoff .sentences li")).to_have_count(3)

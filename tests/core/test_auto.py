@@ -210,7 +210,7 @@ def test_busy_moments_do_not_count_and_more_tokens_never_cost_less():
     falling = costs.ForwardCost({1: [1.0], 2: [3.0], 5: [2.0]})
     # beyond the last measured number, the cost grows as between the last two
     assert [busy.seconds(n) for n in (1, 3, 5, 9)] == [1.0, 1.5, 2.0, 3.0]
-    assert [falling.seconds(n) for n in (1, 2, 3, 5)] == [1.0, 2.0, 2.0, 2.0]
+    assert [falling.seconds(n) for n in (1, 2, 3, 5)] == [1.0, 3.0, 3.0, 3.0]
 
 
 def test_times_of_rounds_tell_what_rounds_cost():
@@ -230,6 +230,16 @@ def test_times_of_rounds_tell_what_rounds_cost():
     assert cost.draft.seconds(1, 1) == pytest.approx(3)
     over = cost.overhead(1)
     assert (over.empty, over.drafting, over.node) == pytest.approx((1, 0.5, 0.5))
+
+
+def test_rows_that_were_measured_in_a_busy_moment_cost_no_more_than_further_rows():
+    times, pair = costs.RoundTimes(), pair_of_twins()
+    for tree, seconds in ((Topology([]), 5.0), (sequence(2), 9.0), (sequence(4), 2.0), (sequence(8), 3.0)):
+        for round in specdec.generate(pair, [0], topology=tree, max_new_tokens=60, seed=0).rounds:
+            if len(round.nodes) == tree.num_draft_tokens:
+                times.add([round], 0.1, seconds)
+    target = times.costs().target
+    assert [target.seconds(1, rows) for rows in (1, 3, 5, 9)] == [2, 2, 2, 3]
 
 
 def test_a_first_slow_round_is_not_believed():

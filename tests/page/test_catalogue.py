@@ -32,8 +32,8 @@ def test_every_kind_and_status_of_a_trace_has_its_meaning():
 
 
 @pytest.mark.parametrize("meanings", [catalogue.KINDS, catalogue.STATUSES], ids=["kinds", "statuses"])
-def test_meanings_differ_in_their_marks(meanings):
-    assert len({meaning.mark for meaning in meanings.values()}) == len(meanings)
+def test_the_legend_gives_each_meaning_other_words(meanings):
+    assert len({meaning.sentence for meaning in meanings.values()}) == len(meanings)
 
 
 def test_menus_offer_everything_once():

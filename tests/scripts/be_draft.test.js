@@ -63,7 +63,7 @@ test("each round is told: what was kept, what came instead, what was never looke
   assert.equal(plain(ALL), "“␣t4” accepted, and the large model adds “␣t5”: 2 tokens from one call.");
   assert.equal(
     plain(PART),
-    "“␣t1” accepted, “␣x” rejected: the large model writes “␣t2”: 2 tokens from one call. The large model gave your token a probability of 40%, but another word won the race. The large model did not read the words after it.",
+    "“␣t1” accepted, “␣x” rejected: the large model writes “␣t2”: 2 tokens from one call. The large model gave your token a probability of 40%, but another word won the race. The words after it are dropped.",
   );
   const wrong = { ...PART, tokens: [token(2, "correction")], guess: [typed(" x", "rejected", 1e-5)] };
   assert.equal(
