@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -106,14 +107,10 @@ def _summary(own: Sequence[Text], plain: Sequence[Text]) -> dict[str, Any]:
     late_ratios = [a.late_tokens / a.late_seconds / (b.late_tokens / b.late_seconds) for a, b in late]
     return {
         "rates": [text.tokens / text.seconds for text in own],
-        "times plain decoding": _geometric_mean(ratios),
-        f"after {LATE} tokens": _geometric_mean(late_ratios) if late else None,
+        "times plain decoding": geometric_mean(ratios),
+        f"after {LATE} tokens": geometric_mean(late_ratios) if late else None,
         "tokens per call": sum(text.tokens for text in own) / sum(text.calls for text in own),
     }
-
-
-def _geometric_mean(ratios: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -35,7 +35,8 @@ REPEATS, WARM = 15, 3
 """Numbers of timed and of untimed repetitions of a forward pass."""
 TEXTS = (1, 8, 40)
 """Numbers of texts that are decoded together."""
-_, ONE_BY_ONE = VARIANTS = ("graphs", "one by one")
+ONE_BY_ONE = "one by one"
+VARIANTS = ("graphs", ONE_BY_ONE)
 """How a forward pass is launched: as CUDA graphs of our fused kernels, or as torch's kernels one by one."""
 METHODS: dict[str, dict[str, Any]] = {
     "plain": {"method": "ar"},
