@@ -19,8 +19,8 @@ from components.page import frame
 from components.page.assets import ASSETS
 from components.page.catalogue import legend, method_menu
 from components.page.questions import Answer, answers
-from components.runs import seats, topologies
-from components.visitors import limits
+from components.runs import topologies
+from components.visitors import addresses, limits
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.pair import Pair
 
@@ -63,7 +63,7 @@ def panel(pair: Pair) -> frame.Part:
 
     # The function is not `async`, so that a visitor who leaves ends it after a round and ZeroGPU can run it.
     def compare(request: Request, asked: dict[str, Any]) -> Iterator[str]:
-        yield from compare_run.updates(drafts, asked, address=seats.address_of(request))
+        yield from compare_run.updates(drafts, asked, address=addresses.of(request))
 
     compare.__doc__ = compare_run.description()
     return frame.panel(

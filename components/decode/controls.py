@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from gradio import Request
@@ -12,8 +12,8 @@ from components.decode import models as models_panel
 from components.decode import traces
 from components.page import frame
 from components.page.forms import Form, button
-from components.page.settings import TABLE, VisitorSettings, declared
-from components.runs import feed, run, seats
+from components.page.settings import TABLE, declared
+from components.runs import feed, run
 from components.runs.lazy import shared
 from specdec import shipped
 from specdec.methods import METHODS
@@ -125,12 +125,8 @@ def _input(name: str, value: Any = None, **look: Any) -> frame.Part:
 
 def _feed(pair: Pair) -> frame.Part:
     """The state of the run in words, and any error."""
-
-    def decode(request: Request, settings: VisitorSettings) -> Iterator[str]:
-        return run.updates(pair, settings, address=seats.address_of(request))
-
     return frame.panel(
         "feed",
         frame.template("decode/feed"),
-        streams={"decode": declared(decode, Request, feed.DESCRIPTION)},
+        streams={"decode": declared(partial(run.updates, pair), Request, feed.DESCRIPTION)},
     )

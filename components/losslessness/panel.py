@@ -22,7 +22,7 @@ from components.page import frame
 from components.page.assets import ASSETS
 from components.page.catalogue import method_menu, topology_menu
 from components.page.forms import Form, button
-from components.runs import seats
+from components.visitors import addresses
 from specdec.exactness.faults import FAULTS
 from specdec.figures.topologies import FIXED
 
@@ -60,7 +60,7 @@ def panel(below: str = "") -> frame.Part:
     ) -> Iterator[str]:
         """Decode many short texts with a tiny model and compare them with its exact distribution."""
         settings = CheckSettings(method, draft, topology, k, tokens, decodes, seed, broken, fault)
-        yield from lossless_run.updates(settings, address=seats.address_of(request))
+        yield from lossless_run.updates(settings, address=addresses.of(request))
 
     audits, repeats = (json.loads((ASSETS / "results" / f"{name}.json").read_text()) for name in _BOARD)
     template = frame.template(

@@ -19,11 +19,11 @@ from typing import Any, Literal
 from components.page.assets import ASSETS, constants
 from components.page.catalogue import drafter_menu, method_menu, topology_menu
 from components.page.values import LARGEST, number, whole, words
-from components.visitors import limits
+from components.visitors import addresses, limits
 from specdec.checks import among
 from specdec.drafters.catalogue import DRAFTERS
 from specdec.figures.topologies import TOPOLOGIES
-from specdec.settings import NO_DRAFT, SETTINGS, Setting
+from specdec.settings import NO_DRAFT, SETTINGS, RunSettings, Setting
 
 Limit = float | str | None
 """A limit of a setting's value: a number, the name of a field of `limits.Limits`, or None for no limit."""
@@ -202,10 +202,11 @@ class VisitorSettings:
         used = {name: row for name, row in TABLE.items() if row.setting.is_used(self)}
         return type(self)(**{name: row.checked(getattr(self, name)) for name, row in used.items()})
 
-    def decoding(self) -> dict[str, Any]:
-        """The values that are passed to `specdec.stream`, by the names of its arguments; without the
-        topology."""
-        return {name: getattr(self, name) for name in TABLE if name in SETTINGS}
+    def decoding(self, detail: bool) -> RunSettings:
+        """The settings for the decoder. detail: as in `specdec.stream`."""
+        return RunSettings.of(
+            detail=detail, **{name: getattr(self, name) for name in TABLE if name in SETTINGS}
+        )
 
 
 TABLE: Mapping[str, Row] = {each.name: each.metadata["row"] for each in fields(VisitorSettings)}
@@ -223,18 +224,20 @@ def described(names: Iterable[str] = TABLE) -> str:
 
 
 def declared(
-    decode: Callable[[Any, VisitorSettings], Iterator[str]], request: type, description: str
+    updates: Callable[[VisitorSettings, str], Iterator[str]], request: type, description: str
 ) -> Callable[..., Iterator[str]]:
-    """The function `decode` with one parameter for each setting, because Gradio makes an endpoint from a
+    """The function `updates` with one parameter for each setting, because Gradio makes an endpoint from a
     function's parameters.
 
-    A client passes the settings by name; only the prompt is necessary. decode: a function of a request and
-    settings. request: the type of the request. description: the endpoint's documentation without settings.
+    A client passes the settings by name; only the prompt is necessary. updates: a function of the settings
+    and the visitor's address. request: the type of the request. description: the endpoint's documentation
+    without settings.
     """
 
     # Not `async`: the run ends after the current round when its visitor leaves, and ZeroGPU can run it.
     def endpoint(request: Any, *values: Any) -> Iterator[str]:
-        yield from decode(request, VisitorSettings(**dict(zip(TABLE, values, strict=True))))
+        settings = VisitorSettings(**dict(zip(TABLE, values, strict=True)))
+        yield from updates(settings, addresses.of(request))
 
     parameter = partial(inspect.Parameter, kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = [parameter("request", annotation=request)]

@@ -1,14 +1,14 @@
 """A visitor's run, from the request to the updates that the page receives.
 
 updates   settings are checked ─▶ a seat ─▶ `begin` ─▶ rounds as updates of `feed` ─▶ plain decoding
-starting  prompt ─▶ tree ─▶ `specdec.stream`, in steps of a job
+starting  prompt ─▶ tree ─▶ the decoder's `Run`, in steps of a job
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from specdec.decoding.acceptance import Steps, finished
 from specdec.decoding.run import Run
 from specdec.drafters.catalogue import has_tree
 from specdec.pair import Pair
-from specdec.probs import Sampling
 from specdec.trace import Acceptance
 
 
@@ -33,8 +32,8 @@ from specdec.trace import Acceptance
 def updates(
     pair: Pair,
     settings: VisitorSettings,
-    interval: float = feed.INTERVAL,
     address: str = "",
+    interval: float = feed.INTERVAL,
 ) -> Generator[str]:
     """Run this visitor's request. Yields JSON updates; an error becomes a last update with its message.
 
@@ -43,44 +42,41 @@ def updates(
     settings = settings.checked()
     with seats.MODEL.seat(address) as seat:
         yield from map(feed.waits, seat.wait())
-        if not lazy.is_loaded(pair):
-            loading = beside(lambda _: lazy.present(pair))
-            for _ in loading.beginning(seats.TOLD_EVERY):
-                yield feed.waits(None)  # a visitor who leaves here frees the seat
-        # this run uses the pair that is current now, even if another one is loaded meanwhile
-        yield from _decoded(interval, seat, lazy.present(pair), settings)
-
-
-def _decoded(interval: float, seat: seats.Seat, pair: Pair, settings: VisitorSettings) -> Iterator[str]:
-    phase = "choosing" if topologies.has_to_measure(settings) else "waiting"
-    note: dict[str, Any] = {}
-    yield feed.waits(None, phase)
-    try:
-        job = begin(seat, pair, settings)
-    except zero_gpu.NoGpuError as error:
-        note["message"] = f"{error} The embedded story models do this run on the CPU."
-        pair = zero_gpu.embedded()
-        job = begin(seat, pair, settings)
-    with closing(job):
-        for _ in job.beginning(seats.TOLD_EVERY):
-            yield feed.waits(None, phase)  # a visitor can stop the run at each update
-        run = job.run
-        assert run is not None, "the run has begun"
-        setup = _setup(pair, settings) | {"prompt_ids": run.prompt_ids}
-        setup |= _tree(run.topology, topologies.has_to_measure(settings))
-        yield feed.update("running", setup=setup | _choice(run), **note)
-        decoded: list[specdec.Round] = []
-        for rounds in job.batches(interval):
-            decoded += rounds
-            yield feed.update("running", rounds)
-    message: dict[str, Any] = {}
-    if settings.baseline and settings.method != "ar":
-        message = yield from _baseline(interval, seat, run, settings)
-    acceptance = asdict(Acceptance.of(decoded))
-    setup |= _choice(run)
+        yield from _loading(pair)
+        phase = "choosing" if topologies.has_to_measure(settings) else "waiting"
+        yield feed.waits(None, phase)
+        note: dict[str, Any] = {}
+        try:
+            job = begin(seat, pair, settings)
+        except zero_gpu.NoGpuError as error:
+            note["message"] = f"{error} The embedded story models do this run on the CPU."
+            job = begin(seat, zero_gpu.embedded(), settings)
+        with closing(job):
+            for _ in job.beginning(seats.TOLD_EVERY):
+                yield feed.waits(None, phase)  # a visitor can stop the run at each update
+            run = job.run
+            assert run is not None, "the run has begun"
+            setup = _setup(run, settings)
+            yield feed.update("running", setup=setup | _choice(run), **note)
+            decoded: list[specdec.Round] = []
+            for rounds in job.batches(interval):
+                decoded += rounds
+                yield feed.update("running", rounds)
+        message = (yield from _baseline(interval, seat, run, settings)) if settings.baseline else {}
     yield feed.update(
-        "done", setup=setup, prefill_seconds=run.prefill_seconds, acceptance=acceptance, **message
+        "done",
+        setup=setup | _choice(run),
+        prefill_seconds=run.prefill_seconds,
+        acceptance=asdict(Acceptance.of(decoded)),
+        **message,
     )
+
+
+def _loading(pair: Pair) -> Iterator[str]:
+    """Updates until the pair is loaded. A visitor who leaves meanwhile frees the seat."""
+    if not lazy.is_loaded(pair):
+        for _ in beside(lambda _: lazy.present(pair)).beginning(seats.TOLD_EVERY):
+            yield feed.waits(None)
 
 
 def _baseline(
@@ -156,8 +152,7 @@ def starting(
     assert isinstance(pair, specdec.ModelPair), "the pair is in this process"
     lazy.use_threads(pair)
     prompt_ids = prompt_ids or _prompt_ids(pair, settings)
-    decoding = settings.decoding()
-    sampling = {each.name: decoding[each.name] for each in fields(Sampling)}
+    decoding = settings.decoding(detail)
     topology: Any = record
     if has_tree(settings.method, settings.drafter) and record is None:
         topology = yield from topologies.steps(
@@ -166,16 +161,9 @@ def starting(
             settings.k,
             tree=settings.tree,
             method=settings.method,
-            **sampling,
+            **asdict(decoding.sampling),
         )
-    return specdec.stream(
-        pair,
-        prompt_ids,
-        topology=topology,
-        detail=detail,
-        at_once=1 if alone else seats.MODEL.num_seated,
-        **decoding,
-    )
+    return Run(pair, prompt_ids, decoding, topology, 1 if alone else seats.MODEL.num_seated)
 
 
 def start(pair: Pair, settings: VisitorSettings, *details: Any) -> Run:
@@ -206,9 +194,20 @@ def _chats(pair: Pair, settings: VisitorSettings) -> bool:
     return settings.chat and pair.chats
 
 
-def _setup(pair: Pair, settings: VisitorSettings) -> dict[str, Any]:
-    about = {"models": models(pair), "arithmetic": pair.arithmetic, "chat": _chats(pair, settings)}
-    return asdict(settings) | about
+def _setup(run: Run | BorrowedRun, settings: VisitorSettings) -> dict[str, Any]:
+    """What is known about a run before its first round, for its record and the page."""
+    pair = run.pair
+    topology: Any = run.topology
+    return asdict(settings) | {
+        "models": models(pair),
+        "arithmetic": pair.arithmetic,
+        "chat": _chats(pair, settings),
+        "prompt_ids": run.prompt_ids,
+        "num_draft_tokens": topology.num_draft_tokens,
+        "depth": topology.depth,
+        "paths": getattr(topology, "paths", ()),  # a context tree has a different shape in each round
+        **({"tree": topologies.written(topology)} if topologies.has_to_measure(settings) else {}),
+    }
 
 
 def _choice(run: Run | BorrowedRun) -> dict[str, Any]:
@@ -217,12 +216,6 @@ def _choice(run: Run | BorrowedRun) -> dict[str, Any]:
     choice = run.choice
     candidates = None if choice is None else [asdict(each) for each in choice.candidates]
     return {"choice": candidates, "trees": [asdict(each) for each in run.trees]}
-
-
-def _tree(topology: Any, measured: bool) -> dict[str, Any]:
-    paths = getattr(topology, "paths", ())  # a context tree has a different shape in each round
-    shape = {"num_draft_tokens": topology.num_draft_tokens, "depth": topology.depth, "paths": paths}
-    return shape | ({"tree": topologies.written(topology)} if measured else {})
 
 
 def models(pair: Pair) -> list[dict[str, str]]:

@@ -23,26 +23,17 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from components.runs import capacity
 from components.runs.jobs import Job, Owner
 from components.runs.queue import QUEUE, Queue
-from components.visitors import addresses, limits
-
-if TYPE_CHECKING:
-    from gradio import Request
+from components.visitors import limits
 
 TOLD_EVERY = 1.0
 """The seconds between two messages to a waiting visitor about the place in the line."""
 _RECENT = 16
 """The waiting time is estimated from the times of this many finished runs."""
-
-
-def address_of(request: Request) -> str:
-    """The address of the visitor who sent a request."""
-    assert request.request is not None, "a request that came through the network"
-    return addresses.address(request.request.scope)
 
 
 class Bounds(NamedTuple):

@@ -11,7 +11,10 @@ import ipaddress
 import os
 from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gradio import Request
 
 _VARIABLE = "FORWARDED_ALLOW_IPS"
 """The environment variable with the trusted proxies for uvicorn; Gradio's launcher has no option for them."""
@@ -28,6 +31,12 @@ def trust(proxies: str) -> None:
 def behind_proxy() -> bool:
     """Whether any proxy is trusted."""
     return bool(os.environ.get(_VARIABLE))
+
+
+def of(request: Request) -> str:
+    """The address of the visitor who sent this request to an endpoint."""
+    assert request.request is not None, "a request that came through the network"
+    return address(request.request.scope)
 
 
 def address(scope: Mapping[str, Any]) -> str:

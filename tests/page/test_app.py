@@ -42,7 +42,7 @@ def settings(**changes):
 
 
 def received(pair, wanted, interval=0.0):
-    return [json.loads(update) for update in run.updates(pair, wanted, interval)]
+    return [json.loads(update) for update in run.updates(pair, wanted, interval=interval)]
 
 
 def rounds_in(updates, baseline=False):

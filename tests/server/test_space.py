@@ -126,7 +126,7 @@ def lent(spaces, pairs):
 
 def received(pair, **changes):
     settings = VisitorSettings(**({"prompt": "Once upon a time", "max_new_tokens": 12, "seed": 3} | changes))
-    return map(json.loads, run.updates(pair, settings, 0.0))
+    return map(json.loads, run.updates(pair, settings, interval=0.0))
 
 
 def updates(pair, **changes):
