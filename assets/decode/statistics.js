@@ -137,7 +137,7 @@ function usedTopology({ setup, rounds }) {
 function followedTopology(rounds) {
   const drafted = sum(rounds.map(({ nodes }) => nodes.length));
   if (rounds.length === 0) return "topology: auto";
-  if (drafted === 0) return "topology: auto found that drafting does not pay here";
+  if (drafted === 0) return "topology: auto, which found that drafting does not pay here";
   return `topology: auto, ${(drafted / rounds.length).toFixed(1)} drafted tokens per call on average`;
 }
 

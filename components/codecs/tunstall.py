@@ -68,8 +68,9 @@ def _about_word(letters: int, bits: int, words: Sequence[str], code: channel.Tun
     return (
         f"{letters} letters became {len(words)} codewords of {code.codeword_bits} bits, {bits} bits with the "
         f"header: {bits / letters:.2f} bits per letter. A long text takes {code.rate:.3f} bits per letter; "
-        f"the entropy is {code.entropy:.3f}. A phrase has {code.expected_phrase:.2f} letters on average. A "
-        f"round of speculative decoding yields as many tokens, if it has this tree and these weights are R."
+        f"the entropy is {code.entropy:.3f}. A phrase of the dictionary has {code.expected_phrase:.2f} "
+        f"letters on average. A round of speculative decoding yields as many tokens, if it has this tree and "
+        f"these weights are R."
     )
 
 

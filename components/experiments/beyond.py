@@ -94,8 +94,8 @@ def rounding(summary: Summary) -> dict[str, Any]:
 
 
 def limits(summary: Summary) -> dict[str, Any]:
-    """The view of tokens per target call against k: those that ERSD reached on the optimal tree, and several
-    upper bounds."""
+    """The chart of tokens per target call by the number k of drafted tokens: what ERSD reached on the optimal
+    tree, and several upper bounds."""
     points = [{"pair": pair} | row for pair, own in summary["pairs"].items() for row in own["points"]]
     figure = axes("drafted tokens k", "tokens per target call", 430, xaxis_type="log", yaxis_type="log")
     for pair, rows in _by_pair(points).items():
@@ -172,7 +172,7 @@ def lists(summary: Summary) -> dict[str, Any]:
     ]
     sentence = (
         "Probability that one of four drafts is accepted, from one race and from four races: "
-        f"{'; '.join(parts)}. One race never accepts less, which is proved."
+        f"{'; '.join(parts)}. It is proved that drafts from one race are never accepted less often."
     )
     kinds = ("arrivals", "races", "best_of_arrivals", "best_of_draws")
     cells = [

@@ -30,7 +30,7 @@ def summary(path: Path) -> dict[str, Any]:
         entries = None
     if not isinstance(entries, dict) or not {"points", "bounds", "findings", "complete"} <= set(entries):
         raise ValueError(
-            "not a summary of an experiment. If the file holds its runs, python -m research.experiments "
-            f"--results {path} --summary writes a summary beside it; give that one"
+            "not a summary of an experiment. If the file holds the runs of one, `python -m "
+            f"research.experiments --results {path} --summary` writes a summary beside it; give that one"
         )
     return entries

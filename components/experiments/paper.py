@@ -82,7 +82,7 @@ def increments(summary: Summary, method: str) -> dict[str, Any]:
     for strategy in ("sequence", "optimal"):
         rows, name = chosen(steps, strategy=strategy), TOPOLOGIES[strategy].long_name
         if len(rows) > 1:
-            ends = [f"{number(row['value'])}{{}} from k = {row['where']}" for row in (rows[0], rows[-1])]
+            ends = [f"{number(row['value'])}{{}} at k = {row['where']}" for row in (rows[0], rows[-1])]
             parts.append(" and ".join(ends).format(f" in the {name}", ""))
     sentence = f"{METHODS[method].name}: one more drafted token adds {listed(parts, '; ')}."
     cells = [[*_measured_cells(row), number(row["prediction"])] for row in steps]

@@ -17,9 +17,9 @@ TEXTS = assets.ASSETS / "lessons.json"
 
 
 def bar() -> frame.Part:
-    """The bar of the current lesson.
+    """The strip with the current lesson's text and buttons.
 
-    It must be placed before the views, so that it stays visible in every view.
+    It stands before the views in the page's HTML, so that it stays visible in every view.
     """
     file = assets.made("lessons.json", json.dumps(lessons()))  # fetched when the lessons' tab is opened
     return frame.panel("lesson", frame.template("lessons/bar"), lessons=file)

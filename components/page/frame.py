@@ -94,8 +94,9 @@ View = tuple[str, str, Part]
 def places(places: Mapping[str, list[View]]) -> Part:
     """The page's navigation and all its views.
 
-    There is a row of buttons for the places, and a row of views for each place with several views. The first
-    view of the first place is open until a script has read the address.
+    The views are grouped into places. One row of buttons chooses the place; a place with several views has a
+    row of buttons for them too. The first view of the first place is open until a script has opened the view
+    that the address names.
     """
     every = [view for views in places.values() for view in views]
     opened = [(title, [id for id, _, _ in views]) for title, views in places.items()]

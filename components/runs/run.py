@@ -49,7 +49,7 @@ def updates(
         try:
             job = begin(seat, pair, settings)
         except zero_gpu.NoGpuError as error:
-            note["message"] = f"{error} The embedded story models do this run on the CPU."
+            note["message"] = f"{error} The small story models of this page do this run on the CPU."
             job = begin(seat, zero_gpu.embedded(), settings)
         with closing(job):
             for _ in job.beginning(seats.TOLD_EVERY):

@@ -51,10 +51,10 @@ def here(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def load(target: str | None, draft: str | None, dtype: str, start: Start) -> Pair:
-    """Load the pair for the GPU, by hub ids or else `DEFAULT`. If that fails, load the embedded pair on the
-    CPU.
+    """Load the target and draft model with these hub ids, or `DEFAULT`, for the GPU. If that fails, load the
+    story models that ship with the page, on the CPU.
 
-    Call this before the page is built. It limits runs to what fits into `MOST` seconds.
+    Call this before the page is built. It limits the length of runs, so that each ends within `MOST` seconds.
     """
     if target is None:
         target, draft = known_pairs.BY_NAME[DEFAULT].hub_ids
@@ -202,7 +202,8 @@ class BorrowedJob:
         return iter(())
 
     def batches(self, interval: float) -> Iterator[list[specdec.Round]]:
-        """Yield lists of rounds, `interval` seconds apart. An error comes after the rounds before it."""
+        """Yield lists of rounds, `interval` seconds apart. If the run fails, the rounds before its error are
+        yielded first."""
         batch: list[specdec.Round] = []
         due = time.monotonic()
         try:

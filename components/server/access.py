@@ -105,7 +105,7 @@ class Access:
         # without this check, a folder beside the server's own files would be read
         if name.count("/") > 1 or name.startswith((".", "~")) or os.path.exists(name):
             raise ValueError(
-                f"{role} = {name!r:.80} is neither a folder or GGUF file among the models of this server "
+                f"{role} = {name!r:.80} is not a folder or GGUF file among the models of this server "
                 "nor a hub id"
             )
         return name

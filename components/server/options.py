@@ -71,7 +71,7 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     },
     "content of the page": {
         "results": (
-            "summary that python -m research.experiments --summary wrote, for Experiments under Paper "
+            "summary that python -m research.experiments --summary wrote; the view Experiments shows it "
             "(default: the shipped one)",
             {"metavar": "FILE", "type": Path},
         ),

@@ -26,7 +26,7 @@ class Limits:
     seats: int = _limit(64, "runs that are decoded together, if the server has room for them")
     waiting: int = _limit(128, "runs that wait for a seat")
     runs_per_address: int = _limit(64, "runs of one address, waiting or running; a class may share one")
-    checks: int = _limit(4, "losslessness checks that take turns with the runs")
+    checks: int = _limit(4, "losslessness checks at once; they and the runs take turns at the model")
     checks_waiting: int = _limit(64, "losslessness checks that wait")
     trace_bytes: int = _limit(5_000_000, "bytes of a trace that the page opens")
     request_bytes: int = _limit(

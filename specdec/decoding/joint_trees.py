@@ -106,8 +106,8 @@ def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1)
 
 
 def by_depth(nodes: Sequence[Node], most: int) -> Iterator[list[Node]]:
-    """Yields, for each depth from 0 on, the first `most` of the nodes that are not deeper. It ends where
-    larger depths would give the same nodes again."""
+    """Yields, for depth 0, 1, 2, ..., the first `most` nodes of the queue among those of this depth or less.
+    It ends where a larger depth would give the same nodes again."""
     deepest = max((len(node.path) for node in nodes[:most]), default=0)
     for depth in range(deepest + 1):
         yield [node for node in nodes if len(node.path) <= depth][:most]
@@ -147,7 +147,8 @@ def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, tex
     """The price of a further level of this tree: the number of tokens that are expected in the time that
     the level takes. The result also has the price of each further node.
 
-    acceptance: R by child index. texts: the number of texts that share the forward passes, all on this tree.
+    acceptance: for each child index, the probability R that this child is accepted. texts: the number of
+    texts that share the forward passes, all on this tree.
     """
     reached = node_acceptance(acceptance, tree)[1:]
     pairs = zip(tree.paths, ((), *tree.paths), reached, strict=False)

@@ -2,11 +2,11 @@
 
 Each is a `Verifier`, verify(drafted, log_p, noise) -> Verdict. Rows are those of the target call: row 0 is
 the root (see `topology`). `specdec.algorithms` states the paper's rules on small tables, and
-`tests/helpers/other_rules.py` states the others.
+`tests/helpers/other_rules.py` states those of other papers.
 
 gsd, ersd                        the paper's Algorithms 4 and 5
 traversal, specinfer, spectr     rules of other papers
-copied                           verification along a copied path, after any rule
+copied                           after a rule's verdict: verification of tokens copied from the text
 residual                         P and Q at a node, and their change by rejections
 verdict                          the input and the result of a rule, and the loop that most rules share
 catalogue                        all methods by name

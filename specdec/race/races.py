@@ -49,7 +49,7 @@ class Race(Arrivals, Protocol):
 
     @property
     def exponentials(self) -> Tensor:
-        """Logarithms of the exponentials of all tokens, float64 [vocabulary]."""
+        """The logarithm of each token's exponential in this race, float64 [vocabulary]."""
 
     def winner(self, log_p: Tensor) -> int:
         """The token that arrives first, argmin e / p, under log_p [vocabulary]: a sample of p.
@@ -89,7 +89,7 @@ class HostRace:
 
     @property
     def exponentials(self) -> Tensor:
-        """Logarithms of the exponentials of all tokens, float64 [vocabulary]."""
+        """The logarithm of each token's exponential in this race, float64 [vocabulary]."""
         return torch.from_numpy(self._log_e)
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:

@@ -55,7 +55,7 @@ class SparseRace:
 
     @cached_property
     def exponentials(self) -> Tensor:
-        """Logarithms of the exponentials of all tokens, float64 [vocabulary]."""
+        """The logarithm of each token's exponential in this race, float64 [vocabulary]."""
         return fill(torch.empty(1, self.vocab_size, dtype=torch.float64), [self.key])[0]
 
     def winner(self, log_p: Tensor) -> int:

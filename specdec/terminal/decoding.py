@@ -1,4 +1,4 @@
-"""The parts of the command `specdec`: the topology of its runs, the runs, and their measured numbers."""
+"""What the command `specdec` does: it chooses the draft tree, decodes, and prints the measured numbers."""
 
 from __future__ import annotations
 

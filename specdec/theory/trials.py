@@ -16,7 +16,7 @@ def ersd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor) -> Te
     """Child index that ERSD accepts (Algorithm 5 of the paper), int64 [races]; n if the target's winner is
     not drafted.
 
-    p, q: [n]. log_e: log-exponentials [races, n], shared by both races.
+    p, q: [n], for n tokens. log_e: logarithms of exponentials [races, n], which draft and target share.
     """
     p, q = checked_pair(p, q)
     winners = (log_e - p.log()).argmin(-1, keepdim=True)

@@ -135,9 +135,9 @@ class Round:
     """The record of one target call, its drafted tree and its new tokens.
 
     number: 0-based. position: absolute index of the first token that the round emitted. text: the texts of
-    its tokens, joined. nodes: the drafted tree in level order, parents before children. steps: one per
-    verified position (empty without detail). finish: why generation ended with this round; None if it did
-    not.
+    its tokens, joined. nodes: the drafted tree in level order, parents before children. steps: how the token
+    at each verified position was decided; empty if the run was decoded without `detail`. finish: why
+    generation ended with this round; None if it did not.
     """
 
     number: Count

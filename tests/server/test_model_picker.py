@@ -322,7 +322,7 @@ def test_reading_weights_is_cancelled_between_two_of_them(root):
 def test_folders_beside_the_servers_own_files_are_not_among_those_it_offers(tmp_path, monkeypatch):
     monkeypatch.chdir(Path(app.__file__).parent)
     for name in ("assets/stories", "specdec"):
-        with pytest.raises(ValueError, match="neither a folder or GGUF file among the models of this server"):
+        with pytest.raises(ValueError, match="is not a folder or GGUF file among the models of this server"):
             own(tmp_path, name, "Qwen/Qwen3-0.6B")
     assert own(tmp_path, "Qwen/Qwen3-8B", "Qwen/Qwen3-0.6B").target == "Qwen/Qwen3-8B"
 

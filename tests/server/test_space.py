@@ -175,7 +175,7 @@ def test_without_a_gpu_the_embedded_pair_goes_on_and_says_so(lent, spaces):
     told = updates(lent)
     message = next(update["message"] for update in told if "message" in update)
     assert "14s requested vs. 3s left" in message
-    assert "embedded story models do this run on the CPU" in message
+    assert "small story models of this page do this run on the CPU" in message
     assert told[-1]["phase"] == "done"
     assert texts(told)[0]
 
