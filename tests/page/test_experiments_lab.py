@@ -140,7 +140,7 @@ def test_the_operators_own_summary_is_shown_instead(used, summary, indent):
 
 
 def test_for_a_file_of_runs_the_command_that_summarizes_it_is_named(used, store):
-    with pytest.raises(ValueError, match=r"python -m research.experiments --results .* --summary writes"):
+    with pytest.raises(ValueError, match=r"python -m research.experiments --results .* --summary` writes"):
         used(store.path.read_text())
 
 
