@@ -19,7 +19,7 @@ from specdec.commands import Parser, columns, to_write, without_traceback
 from specdec.decoding.acceptance import finished, fixed_prompts
 from specdec.decoding.auto import with_repeated
 from specdec.decoding.batch import Batch
-from specdec.decoding.joint_trees import Node, rounds
+from specdec.decoding.joint_trees import DraftNode, rounds
 from specdec.decoding.run import stream
 from specdec.loading import load_with_progress
 from specdec.pair import ModelPair
@@ -86,7 +86,7 @@ def gain_of(setup: SetUp, tree: Topology) -> float:
     """The predicted speed-up over plain decoding if each text has this tree."""
     reach, depths = node_acceptance(setup.acceptance, tree), tree.depths
     nodes = [
-        Node(path, reach[row], reach[row], deepens=depths[row] > depths[row - 1])
+        DraftNode(path, reach[row], reach[row], deepens=depths[row] > depths[row - 1])
         for row, path in enumerate(tree.paths, start=1)
     ]
     plain, *_, drafting = rounds(nodes, setup.costs, setup.texts, setup.texts)

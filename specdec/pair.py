@@ -184,9 +184,10 @@ class ModelPair:
             or min(sizes) < tokens
         ):
             known = "" if self.tokenizer is None else f", the tokenizer has {tokens:,}"
+            draft = "" if self.draft is None else f", the draft {sizes[-1]:,}"
             raise ValueError(
-                f"the target scores {sizes[0]:,} tokens, the draft {sizes[-1]:,}{known}; draft and target "
-                "must share one vocabulary (padding of the logits aside)"
+                f"the target scores {sizes[0]:,} tokens{draft}{known}; all must share one vocabulary "
+                "(padding of the logits aside)"
             )
         return tokens
 

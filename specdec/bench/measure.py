@@ -3,13 +3,13 @@ equally."""
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
+import psutil
 import torch
 
 from specdec.bench.contestants import Contestant, Sample, Workload
@@ -104,4 +104,5 @@ def _peak(device: torch.device) -> int:
     if _STATUS.exists():
         line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    now = psutil.Process().memory_info()
+    return getattr(now, "peak_wset", now.rss)  # other systems than Linux and Windows tell no peak

@@ -29,10 +29,19 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from specdec.decoding import joint_trees
 from specdec.decoding.acceptance import only_sequences
 from specdec.decoding.costs import RoundCost, RoundTimes
-from specdec.decoding.joint_trees import Node, by_depth, deepened, price_of_level, queue, rounds, tree
+from specdec.decoding.joint_trees import (
+    DraftNode,
+    ExpectedRound,
+    by_depth,
+    deepened,
+    joint_trees,
+    price_of_level,
+    queue,
+    rounds,
+    tree,
+)
 from specdec.drafters.catalogue import entry_of
 from specdec.drafters.stopping import Price
 from specdec.settings import RunSettings
@@ -324,7 +333,7 @@ class AutoTrees:
         most = max(1, min(all_texts, 4 * _MOST_NODES // len(runs)))
         vectors = [_for_pair(self._pair, self._of(run).counts.vector()) for run in runs]
         queues = [queue(vector, most, number) for number, vector in enumerate(vectors)]
-        return joint_trees.joint_trees(queues, costs, all_texts, texts)
+        return joint_trees(queues, costs, all_texts, texts)
 
     def _of(self, run: Run) -> _Own:
         if run not in self._own:
@@ -348,8 +357,8 @@ def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
 
 
 def with_repeated(
-    round: joint_trees.Round, nodes: Sequence[Node], acceptance: np.ndarray, costs: RoundCost, texts: int
-) -> joint_trees.Round:
+    round: ExpectedRound, nodes: Sequence[DraftNode], acceptance: np.ndarray, costs: RoundCost, texts: int
+) -> ExpectedRound:
     """The round, with a target's time that includes the tokens that the target reads again after rejections.
 
     nodes: the nodes of the tree that each of the texts has.
@@ -365,7 +374,7 @@ def chosen(
     costs: RoundCost,
     at_once: int = 1,
     sizes: Collection[int] = SIZES,
-    nodes: Sequence[Node] | None = None,
+    nodes: Sequence[DraftNode] | None = None,
 ) -> Choice:
     """The fastest tree for `at_once` texts with this same acceptance [indices], and the best of each size.
 
@@ -373,7 +382,7 @@ def chosen(
     cut, parents before their children; by default those of Algorithm 3's queue.
     """
     nodes = queue(acceptance, QUEUE) if nodes is None else nodes
-    best: dict[int, tuple[joint_trees.Round, Sequence[Node]]] = {}
+    best: dict[int, tuple[ExpectedRound, Sequence[DraftNode]]] = {}
     for shallow in by_depth(nodes, max(sizes)):
         for size, round in enumerate(rounds(shallow, costs, at_once, at_once)):
             if size not in sizes:
@@ -395,7 +404,7 @@ def chosen(
     return Choice(_tree(best[fastest][1]), candidates)
 
 
-def _tree(nodes: Sequence[Node]) -> Topology:
+def _tree(nodes: Sequence[DraftNode]) -> Topology:
     return tree(tuple(node.path for node in nodes))
 
 

@@ -27,7 +27,7 @@ _DEEPEST = 16
 """The depth of trees for a draft model that decides itself where to stop."""
 
 
-class Node(NamedTuple):
+class DraftNode(NamedTuple):
     """A drafted token.
 
     acceptance: its probability to be accepted. key: the probability by which it is ordered, which differs if
@@ -42,7 +42,7 @@ class Node(NamedTuple):
     text: int = 0
 
 
-class Round(NamedTuple):
+class ExpectedRound(NamedTuple):
     """The expected tokens of a round of all texts, and its expected seconds: for drafting, for the target and
     for the rest."""
 
@@ -62,25 +62,29 @@ class Round(NamedTuple):
         return self.tokens / self.seconds
 
 
-def queue(acceptance: np.ndarray, k: int, text: int = 0) -> list[Node]:
+def queue(acceptance: np.ndarray, k: int, text: int = 0) -> list[DraftNode]:
     """The first k nodes of one text's tree, in the order of Algorithm 3 of the paper. acceptance: by child
     index; the first value is above 0."""
     vector = np.trim_zeros(acceptance, "b")
     in_order = pooled(vector)
     parents, child_indices = pop_order(in_order, k)
     rates, keys = vector.tolist(), in_order.tolist()
-    nodes, deepest = [Node((), 1.0, 1.0, False)], 0
+    nodes, deepest = [DraftNode((), 1.0, 1.0, False)], 0
     for parent, child in zip(parents[1:], child_indices[1:], strict=True):
         above = nodes[parent]
         path = (*above.path, child)
         nodes.append(
-            Node(path, above.acceptance * rates[child], above.key * keys[child], len(path) > deepest, text)
+            DraftNode(
+                path, above.acceptance * rates[child], above.key * keys[child], len(path) > deepest, text
+            )
         )
         deepest = max(deepest, len(path))
     return nodes[1:]
 
 
-def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1) -> Iterator[Round]:
+def rounds(
+    nodes: Iterable[DraftNode], costs: RoundCost, texts: int, copies: int = 1
+) -> Iterator[ExpectedRound]:
     """The expected rounds if the forest has the first 0, 1, 2, ... of these nodes.
 
     texts: the number of texts that share the forward passes. copies: the number of texts that have each node.
@@ -90,7 +94,7 @@ def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1)
     tokens, rows, draft, rest = float(texts), texts, 0.0, texts * over.empty
     # for each depth: the number of nodes that get children, and of their texts
     parents, drafting = Counter[int](), Counter[int]()
-    yield Round(tokens, draft, costs.target.seconds(texts, rows), rest)
+    yield ExpectedRound(tokens, draft, costs.target.seconds(texts, rows), rest)
     for node in nodes:
         depth = len(node.path)
         tokens += copies * node.acceptance
@@ -102,10 +106,10 @@ def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1)
             drafting[depth] += copies * node.deepens
             draft += costs.draft.seconds(drafting[depth], parents[depth]) - before
             draft += copies * node.deepens * over.level
-        yield Round(tokens, draft, costs.target.seconds(texts, rows), rest)
+        yield ExpectedRound(tokens, draft, costs.target.seconds(texts, rows), rest)
 
 
-def by_depth(nodes: Sequence[Node], most: int) -> Iterator[list[Node]]:
+def by_depth(nodes: Sequence[DraftNode], most: int) -> Iterator[list[DraftNode]]:
     """Yields, for depth 0, 1, 2, ..., the first `most` nodes of the queue among those of this depth or less.
     It ends where a larger depth would give the same nodes again."""
     deepest = max((len(node.path) for node in nodes[:most]), default=0)
@@ -113,14 +117,16 @@ def by_depth(nodes: Sequence[Node], most: int) -> Iterator[list[Node]]:
         yield [node for node in nodes if len(node.path) <= depth][:most]
 
 
-def joint_trees(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, texts: int) -> list[Topology]:
+def joint_trees(
+    queues: Sequence[Sequence[DraftNode]], costs: RoundCost, most: int, texts: int
+) -> list[Topology]:
     """The trees, one for each queue, that give the most expected tokens per second together.
 
     most: the largest number of nodes of all trees together. texts: the number of texts that share the forward
     passes. Texts without a queue draft nothing.
     """
     merged = sorted((node for each in queues for node in each), key=attrgetter("key"), reverse=True)
-    best, taken = 0.0, list[Node]()
+    best, taken = 0.0, list[DraftNode]()
     for shallow in by_depth(merged, most):
         most_tokens = texts + sum(node.acceptance for node in shallow)
         for size, round in enumerate(rounds(shallow, costs, texts)):
@@ -152,7 +158,7 @@ def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, tex
     """
     reached = node_acceptance(acceptance, tree)[1:]
     pairs = zip(tree.paths, ((), *tree.paths), reached, strict=False)
-    nodes = [Node(path, accepted, accepted, len(path) > len(before)) for path, before, accepted in pairs]
+    nodes = [DraftNode(path, accepted, accepted, len(path) > len(before)) for path, before, accepted in pairs]
     plain, *_, whole = rounds(nodes, costs, texts, texts)
     over, rate = costs.overhead(texts), whole.rate
     row = (whole.target - plain.target) / len(nodes) / texts

@@ -14,7 +14,7 @@ import numpy as np
 from specdec.checks import whole
 from specdec.decoding.auto import QUEUE, SIZES
 from specdec.decoding.costs import ForwardCost, JointCost, Overhead, RoundCost
-from specdec.decoding.joint_trees import Node, queue
+from specdec.decoding.joint_trees import DraftNode, queue
 
 THOROUGH = 4
 """The command measures this many times as long as the page, because a command may take longer than a
@@ -29,11 +29,11 @@ _TYPICAL = 4
 """The time outside the two models is stated for a sequence of this many drafted tokens."""
 
 
-SHAPES: dict[str, Callable[[np.ndarray], list[Node]]] = {
+SHAPES: dict[str, Callable[[np.ndarray], list[DraftNode]]] = {
     "best": lambda rates: queue(rates, QUEUE),
     "sequence": lambda rates: queue(rates[:1], MOST_DRAFTED),
     "batch": lambda rates: [
-        Node((i,), rate, rate, i == 0) for i, rate in enumerate(rates[:MOST_DRAFTED].tolist())
+        DraftNode((i,), rate, rate, i == 0) for i, rate in enumerate(rates[:MOST_DRAFTED].tolist())
     ],
 }
 """The shapes of the draft, by name. Each is a function that takes acceptance by index and returns the nodes
