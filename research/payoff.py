@@ -17,8 +17,8 @@ import numpy as np
 
 from specdec.commands import Parser, columns, to_write, without_traceback
 from specdec.decoding.acceptance import finished, fixed_prompts
-from specdec.decoding.auto import with_repeated
 from specdec.decoding.batch import Batch
+from specdec.decoding.fastest import with_repeated
 from specdec.decoding.joint_trees import DraftNode, rounds
 from specdec.decoding.run import stream
 from specdec.loading import load_with_progress

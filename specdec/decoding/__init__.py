@@ -5,7 +5,9 @@ batch        `generate_many` and `Batch`: many runs share each forward pass
 engine       one round
 trees        the trees of one run: past, present and prescribed ones
 detail       the nodes and races of a round's record
-auto         chooses the fastest tree from measured acceptance and times
+auto         chooses trees again and again, from the acceptance and the times of rounds
+experience   the acceptance and the times that a pair's runs have shown
+fastest      the fastest tree for known acceptance and costs
 costs        the measured cost of a round
 joint_trees  the best trees of several texts, at these costs
 acceptance   acceptance by child index, measured

@@ -21,63 +21,37 @@ record holds.
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from specdec.decoding.acceptance import only_sequences
 from specdec.decoding.costs import RoundCost, RoundTimes
-from specdec.decoding.joint_trees import (
-    DraftNode,
-    ExpectedRound,
-    by_depth,
-    deepened,
-    joint_trees,
-    price_of_level,
-    queue,
-    rounds,
-    tree,
-)
+from specdec.decoding.experience import PRIOR, Counts, learned_of
+from specdec.decoding.fastest import SIZES, Choice, chosen
+from specdec.decoding.joint_trees import deepened, joint_trees, price_of_level, queue
 from specdec.drafters.catalogue import entry_of
 from specdec.drafters.stopping import Price
 from specdec.settings import RunSettings
-from specdec.stats import acceptance_vector, index_counts
-from specdec.theory import node_acceptance
 from specdec.topology import Topology, sequence
-from specdec.trace import Candidate, Milliseconds, Round
+from specdec.trace import Round
 
 if TYPE_CHECKING:
     from specdec.context import Tree
     from specdec.pair import ModelPair
 
-SIZES = (*range(9), 10, 12, 16, 20, 24, 32)
-"""The trees to choose from have these numbers of drafted tokens."""
-QUEUE = 64
-"""The trees are cut from one tree with this many nodes. It is larger than the largest of them, so that
-shallow trees have wide levels."""
 _MOST_NODES = 64
 """All texts that are decoded together get at most this many drafted tokens in a round."""
 _SHARE = 0.01
 """The share of the time that choosing trees may take. So trees are chosen again after 100 times the seconds
 that a choice takes."""
-_ASSUMED = np.array([0.6, 0.15, 0.06, 0.03])
-"""The acceptance by child index that is assumed for any pair before anything is measured."""
 SHORT = 0.001
 """If a forward pass of the draft model takes fewer seconds than this, drafting is never stopped early,
 because the decision would take too large a part of that time."""
 _PLAIN = Topology([])
-_PRIOR, _EARLIER, _MEMORY = 4.0, 48.0, 96.0
-"""Weights of counts, in numbers of verified nodes. The assumed acceptance weighs `_PRIOR`, and earlier runs
-weigh at most `_EARLIER`. Counts of more than `_MEMORY` nodes are scaled down to half of `_MEMORY`, because a
-text changes."""
-_RUNS = 8
-"""For each method and sampling, the counts of at most this many earlier runs are stored."""
-_REMEMBERED = 64
-"""Counts are stored for at most this many combinations of method and sampling."""
 _LOOK, _FIRST_PAUSE, _LONGEST_PAUSE = 3, 16, 256
 """While plain decoding is fastest, `_LOOK` rounds draft after each pause, to see whether it still is. The
 first pause has `_FIRST_PAUSE` rounds. Each further one is twice as long, up to `_LONGEST_PAUSE`."""
@@ -93,104 +67,6 @@ class Run(Protocol):
     @property
     def planted(self) -> Tree:
         """The tree of the latest round."""
-
-
-class Choice(NamedTuple):
-    """The tree with the most tokens per second, and the candidates among which it was chosen."""
-
-    topology: Topology
-    candidates: tuple[Candidate, ...]
-
-
-class Counts:
-    """Counts of the verified nodes of one text by child index: how many reached the child with this index,
-    and how many accepted it (`stats.IndexCounts`)."""
-
-    def __init__(self, reached: np.ndarray, accepted: np.ndarray):
-        self.reached, self.accepted = reached, accepted
-
-    @classmethod
-    def assumed(cls) -> Counts:
-        """Counts of reached and accepted nodes that stand for a pair before its first run."""
-        before = 1 - np.concatenate([[0.0], np.cumsum(_ASSUMED)[:-1]])
-        return cls(_PRIOR * before, _PRIOR * _ASSUMED)
-
-    @classmethod
-    def none(cls) -> Counts:
-        """Counts that are all 0."""
-        return cls(np.zeros(1), np.zeros(1))
-
-    @classmethod
-    def of(cls, round: Round, planted: Topology) -> Counts:
-        """Counts the verified nodes of a round on this tree."""
-        counts = index_counts([round], planted)
-        return cls(np.array(counts.reached, float), np.array(counts.accepted, float))
-
-    def add(self, round: Counts) -> None:
-        """Adds the counts of a round of this text. Later rounds weigh more."""
-        self.include(round)
-        if self.reached[0] > _MEMORY:
-            self.at_most(_MEMORY / 2)
-
-    def include(self, other: Counts) -> None:
-        """Adds other counts."""
-        if (missing := len(other.reached) - len(self.reached)) > 0:
-            self.reached, self.accepted = np.pad([self.reached, self.accepted], ((0, 0), (0, missing)))
-        self.reached[: len(other.reached)] += other.reached
-        self.accepted[: len(other.accepted)] += other.accepted
-
-    def at_most(self, nodes: float) -> None:
-        """Scale the counts down if they count more than this many verified nodes."""
-        if self.reached[0] > nodes:
-            share = nodes / self.reached[0]
-            self.reached, self.accepted = share * self.reached, share * self.accepted
-
-    def vector(self) -> np.ndarray:
-        """Acceptance by child index, from these counts. The first value is above 0."""
-        vector = acceptance_vector(self.accepted.tolist(), self.reached.tolist())
-        vector[0] = max(vector[0], 1e-4)
-        return vector / max(vector.sum(), 1.0)
-
-
-class Learned:
-    """The experience from a pair's runs: the times of rounds, and counts of the verified nodes of the latest
-    runs.
-
-    runs: the seed and the counts of each run, by method, temperature and draft temperature.
-    """
-
-    def __init__(self) -> None:
-        self.times = RoundTimes()
-        self.runs: dict[tuple[str, float, float], deque[tuple[int, Counts]]] = {}
-
-    def before(self, settings: RunSettings, seed: int) -> Counts:
-        """The counts that are known before a run. Earlier runs with its seed are left out, because they used
-        the same noise."""
-        known, before = Counts.assumed(), Counts.none()
-        for other, counts in self.runs.get(_kind(settings), ()):
-            if other != seed:
-                before.include(counts)
-        before.at_most(_EARLIER)
-        known.include(before)
-        return known
-
-    def of_new_run(self, settings: RunSettings, seed: int) -> Counts:
-        """Counts for a new run, at first empty. Later runs read them."""
-        own = Counts.none()
-        self.runs.setdefault(_kind(settings), deque(maxlen=_RUNS)).append((seed, own))
-        for oldest in list(self.runs)[:-_REMEMBERED]:
-            self.runs.pop(oldest, None)  # another visitor's run may have removed it in between
-        return own
-
-
-def learned_of(pair: ModelPair) -> Learned:
-    """The experience from the runs of this pair so far."""
-    return pair.learned.setdefault("auto", Learned())
-
-
-def _kind(settings: RunSettings) -> tuple[str, float, float]:
-    target, draft = (round(each.temperature, 1) for each in (settings.sampling, settings.draft_sampling))
-    return settings.method, target, draft
 
 
 def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int = 1) -> Choice:
@@ -243,7 +119,7 @@ class _Own:
         """The tree with which a look begins or ends in the next round; None in other rounds."""
         if self.idle >= self.pause:
             self.look, self.idle, self.pause = _LOOK, 0, min(2 * self.pause, _LONGEST_PAUSE)
-            self.counts.at_most(_PRIOR)
+            self.counts.at_most(PRIOR)
             return sequence(1)
         if self.look == 0:
             self.look = None
@@ -344,77 +220,3 @@ class AutoTrees:
 
 def _for_pair(pair: ModelPair, acceptance: np.ndarray) -> np.ndarray:
     return acceptance[:1] if only_sequences(pair) else acceptance
-
-
-def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
-    """The number of rows that a text needs in the target's forward pass on this tree.
-
-    It includes the average number of tokens that are read again.
-    """
-    again = costs.most_repeated and tree.num_draft_tokens
-    repeated = repeated_tokens(acceptance, tree, costs.most_repeated) if again else 0.0
-    return 1 + tree.num_draft_tokens + repeated
-
-
-def with_repeated(
-    round: ExpectedRound, nodes: Sequence[DraftNode], acceptance: np.ndarray, costs: RoundCost, texts: int
-) -> ExpectedRound:
-    """The round, with a target's time that includes the tokens that the target reads again after rejections.
-
-    nodes: the nodes of the tree that each of the texts has.
-    """
-    if not costs.most_repeated:
-        return round
-    rows = texts * _rows(_tree(nodes), acceptance, costs)
-    return round._replace(target=costs.target.seconds(texts, rows))
-
-
-def chosen(
-    acceptance: np.ndarray,
-    costs: RoundCost,
-    at_once: int = 1,
-    sizes: Collection[int] = SIZES,
-    nodes: Sequence[DraftNode] | None = None,
-) -> Choice:
-    """The fastest tree for `at_once` texts with this same acceptance [indices], and the best of each size.
-
-    sizes: the numbers of drafted tokens to choose from, 0 among them. nodes: the nodes from which trees are
-    cut, parents before their children; by default those of Algorithm 3's queue.
-    """
-    nodes = queue(acceptance, QUEUE) if nodes is None else nodes
-    best: dict[int, tuple[ExpectedRound, Sequence[DraftNode]]] = {}
-    for shallow in by_depth(nodes, max(sizes)):
-        for size, round in enumerate(rounds(shallow, costs, at_once, at_once)):
-            if size not in sizes:
-                continue
-            round = with_repeated(round, shallow[:size], acceptance, costs, at_once)
-            if size not in best or round.rate > best[size][0].rate:
-                best[size] = round, shallow[:size]
-    fastest = max(best, key=lambda size: best[size][0].rate)
-    candidates = tuple(
-        Candidate(
-            _tree(drafted).paths,
-            round.tokens / at_once,
-            Milliseconds(*(1000 * seconds for seconds in round[1:])),
-            round.rate,
-            chosen=size == fastest,
-        )
-        for size, (round, drafted) in sorted(best.items())
-    )
-    return Choice(_tree(best[fastest][1]), candidates)
-
-
-def _tree(nodes: Sequence[DraftNode]) -> Topology:
-    return tree(tuple(node.path for node in nodes))
-
-
-def repeated_tokens(acceptance: np.ndarray, tree: Topology, most: float) -> float:
-    """Average number of accepted tokens that the target reads again in each round, at most `most`.
-
-    A round that rejects a token adds its own tokens to those that are read again. A round that accepts all
-    tokens clears them. So the average is the mean number that a round adds, divided by the probability that
-    a round accepts all tokens.
-    """
-    reached = node_acceptance(acceptance, tree)
-    full = reached[-1]
-    return min((sum(reached) - full * len(reached)) / full, most) if full > 0 else most

@@ -17,8 +17,9 @@ import numpy as np
 from specdec.checks import whole
 from specdec.context import ContextTree, Tree
 from specdec.decoding.acceptance import drafting_models, finished, measuring
-from specdec.decoding.auto import AutoTrees, Choice, first_choice
+from specdec.decoding.auto import AutoTrees, first_choice
 from specdec.decoding.engine import Engine
+from specdec.decoding.fastest import Choice
 from specdec.decoding.trees import RoundTree, Trees
 from specdec.drafters.catalogue import MODEL, entry_of, has_tree
 from specdec.drafters.proposed import Drafting, drafter_name

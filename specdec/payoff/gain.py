@@ -12,8 +12,8 @@ from dataclasses import astuple, replace
 from operator import itemgetter
 from typing import NamedTuple
 
-from specdec.decoding.auto import SIZES, chosen
 from specdec.decoding.costs import JointCost, Overhead
+from specdec.decoding.fastest import SIZES, chosen
 from specdec.payoff.setups import MOST_DRAFTED, SHAPES, SetUp, changed, cost_of, scaled, with_first
 from specdec.trace import Candidate
 

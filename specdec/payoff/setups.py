@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from specdec.checks import whole
-from specdec.decoding.auto import QUEUE, SIZES
 from specdec.decoding.costs import ForwardCost, JointCost, Overhead, RoundCost
+from specdec.decoding.fastest import QUEUE, SIZES
 from specdec.decoding.joint_trees import DraftNode, queue
 
 THOROUGH = 4

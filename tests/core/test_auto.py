@@ -12,7 +12,7 @@ import torch
 
 import specdec
 from specdec import stats, theory, topology
-from specdec.decoding import acceptance, auto, costs
+from specdec.decoding import acceptance, auto, costs, experience, fastest
 from specdec.decoding.batch import Batch
 from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
@@ -149,7 +149,7 @@ def test_a_run_beside_given_trees_and_one_that_takes_turns_draft_where_that_pays
 
 
 def test_acceptance_of_a_first_child_that_was_never_accepted_sums_to_at_most_one():
-    never = auto.Counts(np.array([50.0, 50.0]), np.array([0.0, 50.0]))
+    never = experience.Counts(np.array([50.0, 50.0]), np.array([0.0, 50.0]))
     assert 0 < never.vector()[0] < 1e-3
     assert never.vector().sum() <= 1
 
@@ -168,9 +168,9 @@ def test_the_tree_shrinks_as_more_runs_share_a_forward():
     """Up to eight rows cost the same. Each further row costs an eighth of that."""
     cost = costs.RoundCost(joint(lambda n: max(1.0, n / 8)), joint(lambda n: 1e-9), NOTHING)
     r = np.array([0.6, 0.15])
-    sizes = [auto.chosen(r, cost, texts).topology.num_draft_tokens for texts in (1, 2, 4, 8)]
+    sizes = [fastest.chosen(r, cost, texts).topology.num_draft_tokens for texts in (1, 2, 4, 8)]
     assert sizes[0] > sizes[1] > sizes[2] > sizes[3] == 0
-    for each in auto.chosen(r, cost).candidates:
+    for each in fastest.chosen(r, cost).candidates:
         expected = theory.expected_tokens(r, each.topology) if each.paths else 1.0
         assert each.expected_tokens == pytest.approx(expected)
 
@@ -183,7 +183,7 @@ def test_the_next_run_begins_with_what_others_told(clock):
     other = specdec.generate(pair, [0], topology="auto", max_new_tokens=20, seed=1)
     assert trees_of(other)[0].depth > first.depth
     # a run with the same seed has the same noise, so only its times are used
-    known = auto.learned_of(pair).before(RunSettings("ersd", 1, Sampling(), 0, False), 0).vector()
+    known = experience.learned_of(pair).before(RunSettings("ersd", 1, Sampling(), 0, False), 0).vector()
     assert known[0] < 1
     assert again.token_ids == decoded(pair, 20).token_ids
 
@@ -194,7 +194,7 @@ def test_what_is_remembered_of_a_pair_is_bounded(monkeypatch):
         specdec.generate(pair, [0], topology="auto", max_new_tokens=3, seed=seed)
     for step in range(70):
         specdec.generate(pair, [0], topology="auto", max_new_tokens=2, temperature=0.1 * step, seed=0)
-    learned = auto.learned_of(pair)
+    learned = experience.learned_of(pair)
     assert max(map(len, learned.runs.values())) <= 8
     assert len(learned.runs) <= 64
     assert len(pickle.dumps(learned)) < 100_000

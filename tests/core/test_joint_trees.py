@@ -11,8 +11,10 @@ import pytest
 
 import specdec
 from specdec.decoding import auto, costs, joint_trees, run
-from specdec.decoding.auto import AutoTrees, Choice, Counts
+from specdec.decoding.auto import AutoTrees
 from specdec.decoding.batch import Batch
+from specdec.decoding.experience import Counts
+from specdec.decoding.fastest import Choice
 from specdec.methods import DRAFTING
 from specdec.theory import expected_tokens
 from specdec.topology import Topology, batch, sequence

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import specdec
-from specdec.decoding import auto
+from specdec.decoding import experience
 from specdec.decoding.engine import Engine
 from specdec.decoding.trees import Trees
 from specdec.drafters import NGram, Suffix
@@ -156,7 +156,7 @@ def test_auto_learns_for_each_draft_temperature():
     pair = markov_pair(8, seed=3)
     for temperature in (None, 0.5, None):
         generated("ersd", None, "auto", pair, tokens=5, draft_temperature=temperature)
-    assert [len(runs) for runs in auto.learned_of(pair).runs.values()] == [2, 1]
+    assert [len(runs) for runs in experience.learned_of(pair).runs.values()] == [2, 1]
 
 
 # ---------------------------------------------------------------- what drafters know of the text

@@ -6,7 +6,7 @@ import torch
 import specdec
 from research.batched import compared, plans
 from specdec.context import ContextTree
-from specdec.decoding import auto, run
+from specdec.decoding import auto, fastest, run
 from specdec.decoding.batch import PIECE, Batch
 from specdec.models import HFModel, MarkovModel, attention, batching
 from specdec.models.kernels import compiled
@@ -251,7 +251,7 @@ def test_auto_is_chosen_for_as_many_runs_as_there_are(pair, monkeypatch):
 
     def first_choice(pair, settings, seed, at_once):
         asked.append(at_once)
-        return auto.Choice(sequence(1), ())
+        return fastest.Choice(sequence(1), ())
 
     monkeypatch.setattr(run, "first_choice", first_choice)
     monkeypatch.setattr(auto.AutoTrees, "trees", lambda *_: {})

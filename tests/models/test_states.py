@@ -12,7 +12,7 @@ import torch
 
 import specdec
 from research.batched import compared, plans
-from specdec.decoding.auto import repeated_tokens
+from specdec.decoding.fastest import repeated_tokens
 from specdec.ecosystem.processors import ProcessedModel
 from specdec.models import HFModel
 from specdec.models.selfcheck import LIMITS

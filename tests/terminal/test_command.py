@@ -17,7 +17,7 @@ import specdec
 from specdec import loading, waiting
 from specdec.__main__ import main
 from specdec.commands import columns
-from specdec.decoding.auto import SIZES
+from specdec.decoding.fastest import SIZES
 from specdec.drafters.catalogue import COPIES, MODEL_AND_COPIES
 from specdec.models.progress import Progress
 from specdec.settings import SETTINGS

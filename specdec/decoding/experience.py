@@ -1,0 +1,119 @@
+"""What the runs of a pair have shown: how often drafted tokens are accepted, and the times of rounds."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from specdec.decoding.costs import RoundTimes
+from specdec.settings import RunSettings
+from specdec.stats import acceptance_vector, index_counts
+from specdec.topology import Topology
+from specdec.trace import Round
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
+
+_ASSUMED = np.array([0.6, 0.15, 0.06, 0.03])
+"""The acceptance by child index that is assumed for any pair before anything is measured."""
+PRIOR, _EARLIER, _MEMORY = 4.0, 48.0, 96.0
+"""Weights of counts, in numbers of verified nodes. The assumed acceptance weighs `PRIOR`, and earlier runs
+weigh at most `_EARLIER`. Counts of more than `_MEMORY` nodes are scaled down to half of `_MEMORY`, because a
+text changes."""
+_RUNS = 8
+"""For each method and sampling, the counts of at most this many earlier runs are stored."""
+_REMEMBERED = 64
+"""Counts are stored for at most this many combinations of method and sampling."""
+
+
+class Counts:
+    """Counts of the verified nodes of one text by child index: how many reached the child with this index,
+    and how many accepted it (`stats.IndexCounts`)."""
+
+    def __init__(self, reached: np.ndarray, accepted: np.ndarray):
+        self.reached, self.accepted = reached, accepted
+
+    @classmethod
+    def assumed(cls) -> Counts:
+        """Counts of reached and accepted nodes that stand for a pair before its first run."""
+        before = 1 - np.concatenate([[0.0], np.cumsum(_ASSUMED)[:-1]])
+        return cls(PRIOR * before, PRIOR * _ASSUMED)
+
+    @classmethod
+    def none(cls) -> Counts:
+        """Counts that are all 0."""
+        return cls(np.zeros(1), np.zeros(1))
+
+    @classmethod
+    def of(cls, round: Round, planted: Topology) -> Counts:
+        """Counts the verified nodes of a round on this tree."""
+        counts = index_counts([round], planted)
+        return cls(np.array(counts.reached, float), np.array(counts.accepted, float))
+
+    def add(self, round: Counts) -> None:
+        """Adds the counts of a round of this text. Later rounds weigh more."""
+        self.include(round)
+        if self.reached[0] > _MEMORY:
+            self.at_most(_MEMORY / 2)
+
+    def include(self, other: Counts) -> None:
+        """Adds other counts."""
+        if (missing := len(other.reached) - len(self.reached)) > 0:
+            self.reached, self.accepted = np.pad([self.reached, self.accepted], ((0, 0), (0, missing)))
+        self.reached[: len(other.reached)] += other.reached
+        self.accepted[: len(other.accepted)] += other.accepted
+
+    def at_most(self, nodes: float) -> None:
+        """Scale the counts down if they count more than this many verified nodes."""
+        if self.reached[0] > nodes:
+            share = nodes / self.reached[0]
+            self.reached, self.accepted = share * self.reached, share * self.accepted
+
+    def vector(self) -> np.ndarray:
+        """Acceptance by child index, from these counts. The first value is above 0."""
+        vector = acceptance_vector(self.accepted.tolist(), self.reached.tolist())
+        vector[0] = max(vector[0], 1e-4)
+        return vector / max(vector.sum(), 1.0)
+
+
+class Learned:
+    """The experience from a pair's runs: the times of rounds, and counts of the verified nodes of the latest
+    runs.
+
+    runs: the seed and the counts of each run, by method, temperature and draft temperature.
+    """
+
+    def __init__(self) -> None:
+        self.times = RoundTimes()
+        self.runs: dict[tuple[str, float, float], deque[tuple[int, Counts]]] = {}
+
+    def before(self, settings: RunSettings, seed: int) -> Counts:
+        """The counts that are known before a run. Earlier runs with its seed are left out, because they used
+        the same noise."""
+        known, before = Counts.assumed(), Counts.none()
+        for other, counts in self.runs.get(_kind(settings), ()):
+            if other != seed:
+                before.include(counts)
+        before.at_most(_EARLIER)
+        known.include(before)
+        return known
+
+    def of_new_run(self, settings: RunSettings, seed: int) -> Counts:
+        """Counts for a new run, at first empty. Later runs read them."""
+        own = Counts.none()
+        self.runs.setdefault(_kind(settings), deque(maxlen=_RUNS)).append((seed, own))
+        for oldest in list(self.runs)[:-_REMEMBERED]:
+            self.runs.pop(oldest, None)  # another visitor's run may have removed it in between
+        return own
+
+
+def learned_of(pair: ModelPair) -> Learned:
+    """The experience from the runs of this pair so far."""
+    return pair.learned.setdefault("auto", Learned())
+
+
+def _kind(settings: RunSettings) -> tuple[str, float, float]:
+    target, draft = (round(each.temperature, 1) for each in (settings.sampling, settings.draft_sampling))
+    return settings.method, target, draft

@@ -1,0 +1,101 @@
+"""The fastest tree for known acceptance and known costs, with the best tree of each size."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from specdec.decoding.costs import RoundCost
+from specdec.decoding.joint_trees import DraftNode, ExpectedRound, by_depth, queue, rounds, tree
+from specdec.theory import node_acceptance
+from specdec.topology import Topology
+from specdec.trace import Candidate, Milliseconds
+
+SIZES = (*range(9), 10, 12, 16, 20, 24, 32)
+"""The trees to choose from have these numbers of drafted tokens."""
+QUEUE = 64
+"""The trees are cut from one tree with this many nodes. It is larger than the largest of them, so that
+shallow trees have wide levels."""
+
+
+class Choice(NamedTuple):
+    """The tree with the most tokens per second, and the candidates among which it was chosen."""
+
+    topology: Topology
+    candidates: tuple[Candidate, ...]
+
+
+def chosen(
+    acceptance: np.ndarray,
+    costs: RoundCost,
+    at_once: int = 1,
+    sizes: Collection[int] = SIZES,
+    nodes: Sequence[DraftNode] | None = None,
+) -> Choice:
+    """The fastest tree for `at_once` texts with this same acceptance [indices], and the best of each size.
+
+    sizes: the numbers of drafted tokens to choose from, 0 among them. nodes: the nodes from which trees are
+    cut, parents before their children; by default those of Algorithm 3's queue.
+    """
+    nodes = queue(acceptance, QUEUE) if nodes is None else nodes
+    best: dict[int, tuple[ExpectedRound, Sequence[DraftNode]]] = {}
+    for shallow in by_depth(nodes, max(sizes)):
+        for size, round in enumerate(rounds(shallow, costs, at_once, at_once)):
+            if size not in sizes:
+                continue
+            round = with_repeated(round, shallow[:size], acceptance, costs, at_once)
+            if size not in best or round.rate > best[size][0].rate:
+                best[size] = round, shallow[:size]
+    fastest = max(best, key=lambda size: best[size][0].rate)
+    candidates = tuple(
+        Candidate(
+            _tree(drafted).paths,
+            round.tokens / at_once,
+            Milliseconds(*(1000 * seconds for seconds in round[1:])),
+            round.rate,
+            chosen=size == fastest,
+        )
+        for size, (round, drafted) in sorted(best.items())
+    )
+    return Choice(_tree(best[fastest][1]), candidates)
+
+
+def with_repeated(
+    round: ExpectedRound, nodes: Sequence[DraftNode], acceptance: np.ndarray, costs: RoundCost, texts: int
+) -> ExpectedRound:
+    """The round, with a target's time that includes the tokens that the target reads again after rejections.
+
+    nodes: the nodes of the tree that each of the texts has.
+    """
+    if not costs.most_repeated:
+        return round
+    rows = texts * _rows(_tree(nodes), acceptance, costs)
+    return round._replace(target=costs.target.seconds(texts, rows))
+
+
+def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
+    """The number of rows that a text needs in the target's forward pass on this tree.
+
+    It includes the average number of tokens that are read again.
+    """
+    again = costs.most_repeated and tree.num_draft_tokens
+    repeated = repeated_tokens(acceptance, tree, costs.most_repeated) if again else 0.0
+    return 1 + tree.num_draft_tokens + repeated
+
+
+def repeated_tokens(acceptance: np.ndarray, tree: Topology, most: float) -> float:
+    """Average number of accepted tokens that the target reads again in each round, at most `most`.
+
+    A round that rejects a token adds its own tokens to those that are read again. A round that accepts all
+    tokens clears them. So the average is the mean number that a round adds, divided by the probability that
+    a round accepts all tokens.
+    """
+    reached = node_acceptance(acceptance, tree)
+    full = reached[-1]
+    return min((sum(reached) - full * len(reached)) / full, most) if full > 0 else most
+
+
+def _tree(nodes: Sequence[DraftNode]) -> Topology:
+    return tree(tuple(node.path for node in nodes))
