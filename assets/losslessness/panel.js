@@ -6,13 +6,14 @@ import { offer, onFields } from "../page/setup.js";
 import { METHODS } from "../shared/catalogue.js";
 import { Drawing } from "../shared/drawing.js";
 import { mountFailure } from "../shared/failure.js";
+import { share } from "../shared/labels.js";
 import { PValues } from "../shared/p_values.js";
 import { tableOf } from "../shared/plot.js";
 import { blockEfficiency } from "../shared/totals.js";
 import { onFrame, setText } from "../shared/view.js";
 import { Bars, beyond, spread, tokensOf } from "./bars.js";
 import { begin, clearPast, isActive, repeat, showRecorded, state, stop, subscribe } from "./state.js";
-import { caught, count, pValue, share, statistic, verdict } from "./words.js";
+import { bounded, caught, count, statistic, verdict } from "./words.js";
 
 const DECADES = 12; // powers of ten on the axis of p-values; smaller p-values are drawn at the bottom
 const OUTCOMES = ["continuation", "probability", "expected count ± 2 SE", "observed count", "off by"];
@@ -94,7 +95,7 @@ class Lossless {
     write(".decodes-of", `of ${count(setup.decodes)}, ${setup.tokens} token${setup.tokens > 1 ? "s" : ""} each`);
     write(".statistic", freedom > 0 ? statistic(value) : "–");
     write(".freedom", freedom > 0 ? `a right decoder has about ${freedom} (degrees of freedom)` : "");
-    write(".p-value", freedom > 0 ? pValue(p).replace("= ", "") : "–");
+    write(".p-value", freedom > 0 ? bounded(p) : "–");
     write(".speed", blockEfficiency(emitted, calls));
     write(".calls", some ? this.callsIn(setup, calls, accepting) : "");
   }
@@ -103,7 +104,7 @@ class Lossless {
     const made = `${count(calls)} target calls`;
     return setup.method === "ar"
       ? `${made}, nothing drafted`
-      : `${made}; ${share(accepting / calls)} of them accept a draft`;
+      : `${made}; ${share(accepting / calls)} of them accept a draft. Tokens beyond a decode's length count, too.`;
   }
 
   drawBars(width, height) {
@@ -177,7 +178,7 @@ class Lossless {
     if (this.written === state.past) return;
     this.written = state.past;
     tableOf(this.find(".history"), {
-      caption: "Newest first",
+      caption: "Newest first. Tokens per target call count tokens beyond a decode's length, too.",
       columns: CHECKS,
       rows: state.past.map((check) => this.rowOf(check)),
     });
@@ -202,7 +203,7 @@ class Lossless {
       blockEfficiency(emitted, calls),
       `${count(decodes)} × ${setup.tokens}`,
       `${statistic(value)} (${freedom})`,
-      pValue(p).replace("= ", ""),
+      bounded(p),
       found,
     ];
   }

@@ -1,24 +1,20 @@
 // Texts about the losslessness check: its verdict and its numbers.
 
+import { pValue } from "../shared/labels.js";
 import { place } from "../shared/waiting.js";
 
 export const count = (number) => number.toLocaleString("en");
-export const share = (value) => `${(100 * value).toFixed(value < 0.1 ? 2 : 1)}%`;
 
 const SMALLEST = 1e-12; // smaller p-values are written as “below” this number
 
-export function pValue(p) {
-  if (p < SMALLEST) return "< 1e-12";
-  if (p < 0.001) return `= ${p.toExponential(1).replace("e-0", "e-")}`;
-  return `= ${p >= 0.995 ? p.toFixed(3) : Number(p.toPrecision(2))}`;
-}
+export const bounded = (p) => (p < SMALLEST ? `< ${pValue(SMALLEST)}` : pValue(p));
 
 export const statistic = (value) => (value >= 1000 ? count(Math.round(value)) : value.toFixed(1));
 
 const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 
 const result = ([value, freedom, p]) =>
-  `χ² = ${statistic(value)} over ${plural(freedom, "degree")} of freedom, p ${pValue(p)}`;
+  `χ² = ${statistic(value)} over ${plural(freedom, "degree")} of freedom, p ${p < SMALLEST ? "" : "= "}${bounded(p)}`;
 
 export const caught = ({ chi_square: [, , p] }, alarm) => p < alarm;
 

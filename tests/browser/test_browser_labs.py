@@ -179,7 +179,15 @@ def test_new_rates_are_used_although_k_changes_before_their_answer(tree_lab):
     choose(tree_lab, "tree_lab", "Halves")
     tree_lab.locator("#tree_lab .rate input").nth(1).fill("0.9")
     shows(tree_lab, "#tree_lab .left-over", "In 0.0% of the cases no child is accepted")
-    expect(tree_lab.locator("#tree_lab .lab-error")).to_be_hidden()
+    error, results = tree_lab.locator("#tree_lab .lab-error"), tree_lab.locator("#tree_lab [data-outdated]")
+    expect(error).to_be_hidden()
+    expect(results).to_have_count(0)
+    choose(tree_lab, "tree_lab", "Always the first")
+    shows(tree_lab, "#tree_lab .gained", "a sequence 336.00 and a batch 0.00")
+    tree_lab.locator("#tree_lab .rate input").first.fill("0")
+    expect(error).to_contain_text("no child is ever accepted")
+    expect(results).not_to_have_count(0)
+    shows(tree_lab, "#tree_lab [role=status].verdict", "k = 13: the best tree yields 14 tokens")
 
 
 def shortest_wins(bars):
