@@ -183,7 +183,7 @@ function mountSentence(element, props, server, onToken) {
 
 function mountDistributions(element, props, server) {
   const find = (selector) => element.querySelector(selector);
-  const asker = new Asker(find(".message"), [find(".distributions-plot")]);
+  const asker = new Asker(find(".distributions-message"), [find(".distributions-plot")]);
   const plot = plotIn(find(".distributions-plot"), props.plotly);
   const presets = props.presets.map(([name, names, p, q]) => ({ name, names, p, q }));
   const host = find(".distributions-table");

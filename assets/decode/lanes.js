@@ -18,17 +18,16 @@ const TALL = 8; // most pixels of a tick
 const GAP = 1; // pixels between blocks that are wide enough
 const AHEAD = 1.5; // the axis is this much longer than the run, until the length of plain decoding is known
 
-// The ticks of a block, one for each token: the left and the upper end of each, and their height, in pixels of the
-// block.
+// The ticks of a block, one for each token, in pixels of the block.
 export function ticksOf(tokens, width) {
   const columns = Math.min(tokens, Math.max(1, Math.floor(width / APART)));
   const rows = Math.ceil(tokens / columns);
   const height = Math.min(TALL, (0.6 * HEIGHT) / rows);
-  const places = Array.from({ length: tokens }, (_, i) => ({
+  return Array.from({ length: tokens }, (_, i) => ({
     x: (width * ((i % columns) + 0.5)) / columns,
     y: (HEIGHT * (Math.floor(i / columns) + 0.5)) / rows - height / 2,
+    height,
   }));
-  return { height, places };
 }
 
 // One timeline. All blocks are drawn once, and a mask reveals those that are over at the present time.
@@ -63,13 +62,11 @@ class Lane {
       return { x, end, width: whole(end) - x, guess: guesses[i] * scale, tokens: tokens[i] };
     });
     const gap = (width) => (width > 4 ? GAP : width > 2 ? dot : 0);
-    const ticks = (block) => {
-      const { height, places } = ticksOf(block.tokens, block.width);
-      return places.map(({ x, y }) => `M${(block.x + x).toFixed(1)} ${y.toFixed(1)}v${height.toFixed(1)}`).join("");
-    };
+    const tick = (left, { x, y, height }) => `M${(left + x).toFixed(1)} ${y.toFixed(1)}v${height.toFixed(1)}`;
+    const ticks = ({ x, width, tokens }) => ticksOf(tokens, width).map((each) => tick(x, each));
     setAll(this.call, { d: this.blocks.map(({ x, width }) => box(x, width - gap(width))).join("") });
     setAll(this.guess, { d: this.blocks.map(({ x, guess }) => (guess > 0 ? box(x, guess) : "")).join("") });
-    setAll(this.tick, { d: this.blocks.map(ticks).join("") });
+    setAll(this.tick, { d: this.blocks.flatMap(ticks).join("") });
   }
 
   // Shows the blocks up to the pixel `end`. here: the block of the selected round, or -1.

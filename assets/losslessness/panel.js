@@ -81,14 +81,8 @@ class Lossless {
   }
 
   writeTiles() {
-    const {
-      decodes,
-      chi_square: [value, freedom, p],
-      setup,
-      calls,
-      emitted,
-      accepting,
-    } = state;
+    const { decodes, chi_square, setup, calls, emitted, accepting } = state;
+    const [value, freedom, p] = chi_square;
     const write = (selector, text) => setText(this.find(selector), text);
     const some = decodes > 0;
     write(".decodes", some ? count(decodes) : "–");
@@ -185,14 +179,8 @@ class Lossless {
   }
 
   rowOf(check) {
-    const {
-      setup,
-      tree,
-      decodes,
-      chi_square: [value, freedom, p],
-      calls,
-      emitted,
-    } = check;
+    const { setup, tree, decodes, chi_square, calls, emitted } = check;
+    const [value, freedom, p] = chi_square;
     const plain = setup.method === "ar";
     const found = caught(check, this.props.alarm) ? "✗ difference" : "✓ none found";
     return [

@@ -38,18 +38,12 @@ export function verdict(state, { alarm, faults }) {
     decodes < setup.decodes
       ? ` The server was busy, so the check ended at its time limit, after ${count(decodes)} of ${count(setup.decodes)} decodes. The end did not depend on the counts.`
       : "";
-  const found = finished(
-    result(chi_square),
-    caught(state, alarm),
-    setup.fault && faults[setup.fault],
-    state,
-    alarm,
-    early,
-  );
+  const found = finished(state, setup.fault && faults[setup.fault], alarm, early);
   return phase === "recorded" ? { ...found, text: `${found.text} ${RECORDED}` } : found;
 }
 
-function finished(numbers, alarmed, fault, { decodes }, alarm, early) {
+function finished(state, fault, alarm, early) {
+  const [numbers, alarmed] = [result(state.chi_square), caught(state, alarm)];
   if (alarmed && fault)
     return {
       kind: "rejected",
@@ -63,7 +57,7 @@ function finished(numbers, alarmed, fault, { decodes }, alarm, early) {
   if (fault)
     return {
       kind: "",
-      text: `○ Not caught: ${numbers}. The verifier is broken (${fault}), yet ${count(decodes)} decodes of this set-up do not show it. A check that finds no error does not prove that there is none.${early}`,
+      text: `○ Not caught: ${numbers}. The verifier is broken (${fault}), yet ${count(state.decodes)} decodes of this set-up do not show it. A check that finds no error does not prove that there is none.${early}`,
     };
   return {
     kind: "accepted",

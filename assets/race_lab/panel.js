@@ -73,7 +73,7 @@ class RaceLab {
   }
 
   listenToPresets() {
-    presetMenu(this.find(".presets select"), this.presets, (preset) => this.load(preset));
+    this.showPreset = presetMenu(this.find, this.presets, (preset) => this.load(preset));
     const button = this.find(".from-run");
     // The position to copy from the run: the selected one, or the last one before it in the same round for
     // which the small model drafted.
@@ -145,8 +145,7 @@ class RaceLab {
   // preset: the name of the example with these tokens, or null. seed: the seed of the race, if there is one.
   set(tokens, note, preset = null) {
     Object.assign(this, { tokens, preset, seed: null, moved: false });
-    this.find(".presets select").value = preset?.id ?? "own";
-    setText(this.find(".preset-note"), note);
+    this.showPreset(preset?.id, note);
     this.lawsChanged();
   }
 
@@ -165,8 +164,7 @@ class RaceLab {
 
   dropPreset() {
     this.preset = null;
-    this.find(".presets select").value = "own";
-    setText(this.find(".preset-note"), "");
+    this.showPreset(null);
   }
 
   dragged() {

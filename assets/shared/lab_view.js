@@ -1,6 +1,6 @@
 // Tools that the laboratories' views share.
 
-import { setMessage } from "./view.js";
+import { setMessage, setText } from "./view.js";
 
 // Calls `draw(width, height)` now and whenever the element's size changes; never while it is hidden.
 export function onSize(element, draw) {
@@ -14,11 +14,16 @@ export function onSize(element, draw) {
 }
 
 // Fills the menu of examples. It gets one more entry, “own values”, which is shown after a change by hand and
-// cannot be chosen.
-export function presetMenu(select, presets, load) {
+// cannot be chosen. Returns the function that shows the present example (null: own values) and a note about it.
+export function presetMenu(find, presets, load) {
+  const select = find(".presets select");
   select.append(...presets.map(({ id, name }) => new Option(name, id)));
   select.append(Object.assign(new Option("own values", "own"), { hidden: true }));
   select.addEventListener("change", () => load(presets.find(({ id }) => id === select.value)));
+  return (id, note = "") => {
+    select.value = id ?? "own";
+    setText(find(".preset-note"), note);
+  };
 }
 
 const UNANSWERED = "The server did not answer. Try again.";

@@ -14,9 +14,6 @@ const power = (p) => -Math.log10(Math.max(p, Number.MIN_VALUE));
 export const decades = (values) => Math.max(FEWEST, Math.ceil(Math.max(...values.map(power))));
 
 export class PValues {
-  axis;
-  side;
-
   // names: the names of the lines. level: the significant p-value; levelName: its name. counted: what is
   // counted.
   constructor(element, { names, level, levelName, counted }) {
@@ -29,14 +26,13 @@ export class PValues {
     this.here = svg("line", { class: "here" });
     this.end = svg("path", { class: "end", d: SHAPES.circle(5) });
     this.levelLabel = svg("text", { class: "level-label", "text-anchor": "end" });
-    [this.axis, this.side] = [counted, "p-value"].map((title) => {
-      const text = svg("text", { class: "axis", "text-anchor": "middle" });
-      setText(text, title);
-      return text;
-    });
+    this.axis = svg("text", { class: "axis", "text-anchor": "middle" });
+    this.side = svg("text", { class: "axis", "text-anchor": "middle" });
     element.append(this.rows, this.columns, this.levelLine, this.here, ...this.lines);
     element.append(this.end, this.levelLabel, this.axis, this.side);
     setText(this.levelLabel, levelName);
+    setText(this.axis, counted);
+    setText(this.side, "p-value");
   }
 
   // lines: for each name, its points [number, p-value]. most: the largest number. low: powers of ten below 1;

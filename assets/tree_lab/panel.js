@@ -107,14 +107,12 @@ class TreeLab {
   }
 
   listenToRates() {
-    const select = this.find(".presets select");
-    presetMenu(select, this.presets, (preset) => this.load(preset));
+    this.showPreset = presetMenu(this.find, this.presets, (preset) => this.load(preset));
     const rows = this.find(".rates");
     rows.addEventListener("input", (event) => {
       this.setRate([...rows.children].indexOf(event.target.closest(".rate")), Number(event.target.value));
       this.preset = null;
-      select.value = "own";
-      setText(this.find(".preset-note"), "");
+      this.showPreset(null);
       this.changed();
     });
     const button = this.find(".from-run");
@@ -152,8 +150,7 @@ class TreeLab {
   // id: the example's id, if the rates are those of an example.
   load({ id = null, rates, tail, note }) {
     Object.assign(this, { preset: id, rates: [...rates], tail });
-    this.find(".presets select").value = id ?? "own";
-    setText(this.find(".preset-note"), note);
+    this.showPreset(id, note);
     this.changed();
   }
 

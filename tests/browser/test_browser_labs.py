@@ -308,14 +308,14 @@ def test_bob_gets_the_sentence_and_own_distributions_and_words_are_coded_too(ope
 
 def test_a_distribution_is_edited_and_a_mistake_in_it_is_named(open_tab):
     codecs = open_tab("codecs")
-    q = codecs.get_by_label("Q of b")
+    q, message = codecs.get_by_label("Q of b"), "#codec_lab .distributions-message"
     q.fill("-1")
     q.press("Tab")
-    shows(codecs, "#codec_lab .message", "q, entry 2 = -1: should be greater than or equal to 0")
+    shows(codecs, message, "q, entry 2 = -1: should be greater than or equal to 0")
     q.fill("0.99")
     q.press("Tab")
     shows(codecs, "#codec_lab .distributions-plot .sentence", "D_KL[P‖Q] = 0.")
-    expect(codecs.locator("#codec_lab > section > .message").first).to_be_hidden()
+    expect(codecs.locator(message)).to_be_hidden()
 
 
 @pytest.fixture

@@ -105,11 +105,11 @@ test("the lanes have the very ratio that is told, also where only the beginning 
 test("a call has a tick for each token, inside its block and apart from the others, however narrow it is", () => {
   for (const width of [1, 3, 9, 40]) {
     for (const tokens of [1, 2, 7, 12]) {
-      const { places, height } = ticksOf(tokens, width);
-      assert.equal(places.length, tokens);
-      for (const [i, { x, y }] of places.entries()) {
+      const ticks = ticksOf(tokens, width);
+      assert.equal(ticks.length, tokens);
+      for (const [i, { x, y, height }] of ticks.entries()) {
         assert.ok(x > 0 && x < width && y >= 0 && y + height <= 20);
-        for (const other of places.slice(i + 1))
+        for (const other of ticks.slice(i + 1))
           assert.ok(Math.abs(other.x - x) >= 4.5 || Math.abs(other.y - y) >= 1.5 * height);
       }
     }
