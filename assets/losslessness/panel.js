@@ -81,24 +81,23 @@ class Lossless {
   }
 
   writeTiles() {
-    const { decodes, chi_square, setup, calls, emitted, accepting } = state;
+    const { decodes, chi_square, setup, calls, emitted } = state;
     const [value, freedom, p] = chi_square;
     const write = (selector, text) => setText(this.find(selector), text);
     const some = decodes > 0;
     write(".decodes", some ? count(decodes) : "–");
-    write(".decodes-of", `of ${count(setup.decodes)}, ${setup.tokens} token${setup.tokens > 1 ? "s" : ""} each`);
+    const tested = setup.tokens > 1 ? `${setup.tokens} tokens of each are` : "one token of each is";
+    write(".decodes-of", `of ${count(setup.decodes)}; ${tested} tested`);
     write(".statistic", freedom > 0 ? statistic(value) : "–");
     write(".freedom", freedom > 0 ? `a right decoder has about ${freedom} (degrees of freedom)` : "");
     write(".p-value", freedom > 0 ? bounded(p) : "–");
     write(".speed", blockEfficiency(emitted, calls));
-    write(".calls", some ? this.callsIn(setup, calls, accepting) : "");
+    write(".calls", some ? this.callsIn(state) : "");
   }
 
-  callsIn(setup, calls, accepting) {
-    const made = `${count(calls)} target calls`;
-    return setup.method === "ar"
-      ? `${made}, nothing drafted`
-      : `${made}; ${share(accepting / calls)} of them accept a draft. Tokens beyond a decode's length count, too.`;
+  callsIn({ setup, calls, emitted, accepting }) {
+    const drafted = setup.method === "ar" ? "nothing drafted" : `${share(accepting / calls)} accept a draft`;
+    return `${count(emitted)} in ${count(calls)} calls; ${drafted}`;
   }
 
   drawBars(width, height) {
@@ -172,7 +171,7 @@ class Lossless {
     if (this.written === state.past) return;
     this.written = state.past;
     tableOf(this.find(".history"), {
-      caption: "Newest first. Tokens per target call count tokens beyond a decode's length, too.",
+      caption: "Newest first. Tokens per target call are all tokens of the calls, also those that are not tested.",
       columns: CHECKS,
       rows: state.past.map((check) => this.rowOf(check)),
     });
