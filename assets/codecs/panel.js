@@ -120,7 +120,7 @@ function edited(host) {
 
 function mountSentence(element, props, server, onToken) {
   const find = (selector) => element.querySelector(selector);
-  const asker = new Asker(find(".message"), find(".received"));
+  const asker = new Asker(find(".message"), [".received", ".message-of-one", ".wrap"].map(find));
   const plot = plotIn(find(".bits-plot"), props.plotly);
   let [view, chosen, seed] = [null, 0, null];
 
@@ -183,7 +183,7 @@ function mountSentence(element, props, server, onToken) {
 
 function mountDistributions(element, props, server) {
   const find = (selector) => element.querySelector(selector);
-  const asker = new Asker(find(".message"), find(".distributions-plot"));
+  const asker = new Asker(find(".distributions-message"), [find(".distributions-plot")]);
   const plot = plotIn(find(".distributions-plot"), props.plotly);
   const presets = props.presets.map(([name, names, p, q]) => ({ name, names, p, q }));
   const host = find(".distributions-table");
@@ -218,7 +218,7 @@ function mountDistributions(element, props, server) {
 
 function mountTunstall(element, props, server) {
   const find = (selector) => element.querySelector(selector);
-  const asker = new Asker(find(".word-message"), find(".phrases"));
+  const asker = new Asker(find(".word-message"), [".about-word", ".phrases", ".rate-plot", ".codebook"].map(find));
   const plot = plotIn(find(".rate-plot"), props.plotly);
 
   function take(view) {

@@ -169,14 +169,9 @@ export class ColumnView {
     setText(this.parts.said, line);
     setText(this.parts.reason, why);
     setText(this.parts.change, after);
-    const texts =
-      same === false
-        ? [
-            ["plain", reference()],
-            ["here", this.lane],
-          ]
-        : [];
-    fillRows(this.parts.places, texts, place, (row, [name, lane]) => fillPlace(row, name, around(lane.tokens, at)));
+    const lanes = { plain: reference(), here: this.lane };
+    const names = same === false ? Object.keys(lanes) : [];
+    fillRows(this.parts.places, names, place, (row, name) => fillPlace(row, name, around(lanes[name].tokens, at)));
   }
 
   light(at) {

@@ -156,10 +156,8 @@ class Comparison {
   // Runs all columns again.
   run() {
     if (isActive()) return;
-    this.start(
-      state.columns.filter(({ method }) => method !== "ar"),
-      true,
-    );
+    const drafting = state.columns.filter(({ method }) => method !== "ar");
+    this.start(drafting, true);
   }
 
   start(columns, anew, values = this.shared.values) {
@@ -240,13 +238,11 @@ class Comparison {
   // the marks of all columns.
   markPartings() {
     const places = this.views.map(({ column }) => judged(column, laneOf(column)));
-    const ofOthers = places.flatMap(({ same, at }, i) =>
-      same === false ? [{ at, label: `column ${i + 1} differs` }] : [],
+    const marks = (said, label) => (said.same === false ? [{ at: said.at, label }] : []);
+    const ofOthers = places.flatMap((place, i) => marks(place, `column ${i + 1} differs`));
+    this.views.forEach((view, i) =>
+      view.mark(view.column.method === "ar" ? ofOthers : marks(places[i], "differs from plain")),
     );
-    this.views.forEach((view, i) => {
-      const own = places[i].same === false ? [{ at: places[i].at, label: "differs from plain" }] : [];
-      view.mark(view.column.method === "ar" ? ofOthers : own);
-    });
   }
 
   // The values of the address, as components/page/setup.py describes them.

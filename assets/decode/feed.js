@@ -4,7 +4,7 @@ import { onModels } from "../page/models.js";
 import { onFields } from "../page/setup.js";
 import { mountFailure } from "../shared/failure.js";
 import { count } from "../shared/labels.js";
-import { isExpecting, state, subscribe } from "../shared/store.js";
+import { isActive, isExpecting, state, subscribe } from "../shared/store.js";
 import { tokensIn } from "../shared/totals.js";
 import { onFrame, reducedMotion, setText } from "../shared/view.js";
 import { place } from "../shared/waiting.js";
@@ -30,7 +30,7 @@ const STATUS = {
         ? "The models are being loaded. Your run begins after that."
         : "Waiting for the model …",
   choosing: () => "Measuring acceptance to choose the tree …",
-  running: () => `Generating: ${count(tokensIn(state.rounds), "token")} in ${count(state.rounds.length, "round")}`,
+  running: () => `Generating: ${count(tokensIn(state.rounds), "token")} in ${count(state.rounds.length, "round")}.`,
   baseline: () => "Measuring the time of this run and of plain decoding, in turns …",
   done: () =>
     `Done: ${count(tokensIn(state.rounds), "token")} in ${count(state.rounds.length, "round")}${reason()}, seed ${state.setup.seed}.${resting()}`,
@@ -74,10 +74,11 @@ export function mountFeed(element, props) {
     document.body.dataset.phase = state.phase;
     document.body.dataset.method = state.setup?.method ?? "";
     document.body.toggleAttribute("data-lanes", passed() !== null);
-    // The opening story that plays belongs to the run before.
+    // While a run waits, the opening story that plays belongs to the run before.
     const waits = state.phase === "waiting" || state.phase === "choosing";
-    const words = waits ? "" : changedWords() || narration();
-    setText(status, words || STATUS[state.phase]());
+    const [words, changed] = [STATUS[state.phase](), changedWords()];
+    const hint = isActive() ? `${words} ${changed}` : changed;
+    setText(status, waits ? words : changed ? hint : narration() || words);
     // A screen reader announces only the start and the end of a run, not every token or second.
     status.setAttribute("aria-live", state.phase === "running" || state.place ? "off" : "polite");
     tell(isOutOfDate() ? "" : state.message);

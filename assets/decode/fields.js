@@ -100,10 +100,10 @@ export function changedWords() {
   if (names.length === 0) return "";
   if (!isOutOfDate() && state.phase === "error") return "";
   if (!isOutOfDate() && state.phase === "stopped" && state.early) return NOTHING_DECODED;
-  const now = isActive()
-    ? "The shown run has the earlier settings."
-    : "The shown run had the earlier settings. Press Generate for a run with the new ones.";
-  return `You changed ${names.join(", ")}. ${now}`;
+  const words = `You changed ${names.join(", ")}`;
+  return isActive()
+    ? `${words} for the next run.`
+    : `${words}. The shown run had the earlier settings. Press Generate for a run with the new ones.`;
 }
 
 export function mountFields() {

@@ -13,10 +13,22 @@ import { Fences } from "./code.js";
 import { isPlaying, onPlayer, passed, slowness } from "./player.js";
 
 const HEIGHT = 20; // height of a timeline in pixels
-const NARROW = 4.5; // least pixels for a token; with fewer, the ticks of a block are drawn one above the other
-const LOW = 3; // pixels of height that each horizontal tick needs
+const APART = 4.5; // least pixels between two ticks beside each other; in a narrow block the ticks stand in rows
+const TALL = 8; // most pixels of a tick
 const GAP = 1; // pixels between blocks that are wide enough
 const AHEAD = 1.5; // the axis is this much longer than the run, until the length of plain decoding is known
+
+// The ticks of a block, one for each token, in pixels of the block.
+export function ticksOf(tokens, width) {
+  const columns = Math.min(tokens, Math.max(1, Math.floor(width / APART)));
+  const rows = Math.ceil(tokens / columns);
+  const height = Math.min(TALL, (0.6 * HEIGHT) / rows);
+  return Array.from({ length: tokens }, (_, i) => ({
+    x: (width * ((i % columns) + 0.5)) / columns,
+    y: (HEIGHT * (Math.floor(i / columns) + 0.5)) / rows - height / 2,
+    height,
+  }));
+}
 
 // One timeline. All blocks are drawn once, and a mask reveals those that are over at the present time.
 class Lane {
@@ -39,8 +51,8 @@ class Lane {
   }
 
   // Computes the blocks. For each block, seconds is its time, guesses is the small model's part of that time,
-  // and tokens is the number of its tokens. lying: whether the ticks are horizontal.
-  layout({ seconds, guesses, tokens }, scale, lying) {
+  // and tokens is the number of its tokens.
+  layout({ seconds, guesses, tokens }, scale) {
     const dot = 1 / devicePixelRatio;
     const whole = (pixels) => Math.round(pixels / dot) * dot; // blurred edges of blocks would merge
     let at = 0;
@@ -50,17 +62,11 @@ class Lane {
       return { x, end, width: whole(end) - x, guess: guesses[i] * scale, tokens: tokens[i] };
     });
     const gap = (width) => (width > 4 ? GAP : width > 2 ? dot : 0);
-    const tick = (x, width, share) =>
-      lying
-        ? `M${(x + 0.2 * width).toFixed(1)} ${(share * HEIGHT).toFixed(1)}h${(0.5 * width).toFixed(1)}`
-        : `M${(x + share * width).toFixed(1)} 6v8`;
-    const ticks = ({ x, width, tokens }) =>
-      Array.from({ length: lying && HEIGHT / tokens < LOW ? 0 : tokens }, (_, i) =>
-        tick(x, width, (i + 0.5) / tokens),
-      ).join("");
+    const tick = (left, { x, y, height }) => `M${(left + x).toFixed(1)} ${y.toFixed(1)}v${height.toFixed(1)}`;
+    const ticks = ({ x, width, tokens }) => ticksOf(tokens, width).map((each) => tick(x, each));
     setAll(this.call, { d: this.blocks.map(({ x, width }) => box(x, width - gap(width))).join("") });
     setAll(this.guess, { d: this.blocks.map(({ x, guess }) => (guess > 0 ? box(x, guess) : "")).join("") });
-    setAll(this.tick, { d: this.blocks.map(ticks).join("") });
+    setAll(this.tick, { d: this.blocks.flatMap(ticks).join("") });
   }
 
   // Shows the blocks up to the pixel `end`. here: the block of the selected round, or -1.
@@ -171,10 +177,9 @@ class LanesView {
     const scale = (width - 2) / Math.max(own * (isOpen && !isPlain ? AHEAD : 1), others, 1e-9);
     if (this.laid?.seconds === seconds && this.laid.scale === scale) return scale;
     this.laid = { seconds, scale };
-    const lying = own * scale < NARROW * tokensIn(state.rounds);
     const plain = { seconds: seconds.plain, guesses: baseline.map(() => 0), tokens: baseline.map(() => 1) };
-    this.lanes.plain.layout(isPlain ? ofRun(seconds.run) : plain, scale, lying);
-    this.lanes.with.layout(isPlain ? { seconds: [], guesses: [], tokens: [] } : ofRun(seconds.run), scale, lying);
+    this.lanes.plain.layout(isPlain ? ofRun(seconds.run) : plain, scale);
+    this.lanes.with.layout(isPlain ? { seconds: [], guesses: [], tokens: [] } : ofRun(seconds.run), scale);
     return scale;
   }
 

@@ -47,6 +47,7 @@ const LOOKS = [
   "font-family",
   "font-size",
   "font-weight",
+  "text-decoration",
   "display",
   "opacity",
 ];

@@ -62,6 +62,7 @@ export function mountStepper(element) {
     setText(output, place());
     const { tokens, rounds } = shownTotals();
     setText(find(".live-figure b"), blockEfficiency(tokens, rounds));
+    setText(find(".live-figure .mean"), rounds < count || isWriting() ? ", so far" : ", on average");
   });
   subscribe(draw);
   onPlayer(draw);

@@ -76,6 +76,7 @@ function appendRound(parent, round, fences) {
     const element = tokenElement(token, round, step);
     const isCode = fences.next(token.text);
     element.classList.toggle("code", isCode);
+    element.classList.toggle("end", step === last && round.finish === "eos");
     const before = parent.lastElementChild?.lastElementChild ?? null;
     const previous = group.lastElementChild ?? before;
     if (!isCode && token.text === "\n" && previous?.textContent.endsWith("\n")) element.classList.add("again");

@@ -119,7 +119,7 @@ function nodeElement() {
     svg("rect", { class: "reach", x: -REACH, y: -REACH, width: 2 * REACH, height: 2 * REACH }),
     svg("rect", { class: "pill", rx: PILL / 2, height: PILL, y: -PILL / 2 }),
     svg("path"),
-    svg("text", { y: 4.5 }),
+    svg("text", { y: 4.5 }, svg("tspan")), // the part has an outline, which would cover the text under a line through it
   );
 }
 
@@ -196,7 +196,7 @@ class TreeView {
       const symbol = SYMBOL[status] ?? SYMBOL_OF_LAST[item.node.kind] ?? "diamond";
       setAll(mark, { d: SHAPES[symbol](size), class: `mark ${status}` });
       setAll(text, { x: size + (withPills ? 8 : 4), transform: `rotate(${isFalling ? 45 : 0})` });
-      setText(text, label);
+      setText(text.firstChild, label);
       setAll(pill, withPills && label ? { x: 0, width: wide(item), display: "inline" } : { display: "none" });
       this.meaning.set(group, item);
     });

@@ -74,7 +74,7 @@ export function mount(element, props, server) {
     drawFindings(find(".findings tbody"), view.findings);
   }
 
-  new Asker(find(".message"), element).ask(() => server.shipped({}), take);
+  new Asker(find(".message"), [element]).ask(() => server.shipped({}), take);
   offer("experiments", {
     fields,
     get: () => (method ? { method } : {}),

@@ -6,13 +6,14 @@ import { offer, onFields } from "../page/setup.js";
 import { METHODS } from "../shared/catalogue.js";
 import { Drawing } from "../shared/drawing.js";
 import { mountFailure } from "../shared/failure.js";
+import { share } from "../shared/labels.js";
 import { PValues } from "../shared/p_values.js";
 import { tableOf } from "../shared/plot.js";
 import { blockEfficiency } from "../shared/totals.js";
 import { onFrame, setText } from "../shared/view.js";
 import { Bars, beyond, spread, tokensOf } from "./bars.js";
 import { begin, clearPast, isActive, repeat, showRecorded, state, stop, subscribe } from "./state.js";
-import { caught, count, pValue, share, statistic, verdict } from "./words.js";
+import { bounded, caught, count, statistic, verdict } from "./words.js";
 
 const DECADES = 12; // powers of ten on the axis of p-values; smaller p-values are drawn at the bottom
 const OUTCOMES = ["continuation", "probability", "expected count ± 2 SE", "observed count", "off by"];
@@ -80,30 +81,23 @@ class Lossless {
   }
 
   writeTiles() {
-    const {
-      decodes,
-      chi_square: [value, freedom, p],
-      setup,
-      calls,
-      emitted,
-      accepting,
-    } = state;
+    const { decodes, chi_square, setup, calls, emitted } = state;
+    const [value, freedom, p] = chi_square;
     const write = (selector, text) => setText(this.find(selector), text);
     const some = decodes > 0;
     write(".decodes", some ? count(decodes) : "–");
-    write(".decodes-of", `of ${count(setup.decodes)}, ${setup.tokens} token${setup.tokens > 1 ? "s" : ""} each`);
+    const tested = setup.tokens > 1 ? `${setup.tokens} tokens of each are` : "one token of each is";
+    write(".decodes-of", `of ${count(setup.decodes)}; ${tested} tested`);
     write(".statistic", freedom > 0 ? statistic(value) : "–");
     write(".freedom", freedom > 0 ? `a right decoder has about ${freedom} (degrees of freedom)` : "");
-    write(".p-value", freedom > 0 ? pValue(p).replace("= ", "") : "–");
+    write(".p-value", freedom > 0 ? bounded(p) : "–");
     write(".speed", blockEfficiency(emitted, calls));
-    write(".calls", some ? this.callsIn(setup, calls, accepting) : "");
+    write(".calls", some ? this.callsIn(state) : "");
   }
 
-  callsIn(setup, calls, accepting) {
-    const made = `${count(calls)} target calls`;
-    return setup.method === "ar"
-      ? `${made}, nothing drafted`
-      : `${made}; ${share(accepting / calls)} of them accept a draft`;
+  callsIn({ setup, calls, emitted, accepting }) {
+    const drafted = setup.method === "ar" ? "nothing drafted" : `${share(accepting / calls)} accept a draft`;
+    return `${count(emitted)} in ${count(calls)} calls; ${drafted}`;
   }
 
   drawBars(width, height) {
@@ -177,21 +171,15 @@ class Lossless {
     if (this.written === state.past) return;
     this.written = state.past;
     tableOf(this.find(".history"), {
-      caption: "Newest first",
+      caption: "Newest first. Tokens per target call are all tokens of the calls, also those that are not tested.",
       columns: CHECKS,
       rows: state.past.map((check) => this.rowOf(check)),
     });
   }
 
   rowOf(check) {
-    const {
-      setup,
-      tree,
-      decodes,
-      chi_square: [value, freedom, p],
-      calls,
-      emitted,
-    } = check;
+    const { setup, tree, decodes, chi_square, calls, emitted } = check;
+    const [value, freedom, p] = chi_square;
     const plain = setup.method === "ar";
     const found = caught(check, this.props.alarm) ? "✗ difference" : "✓ none found";
     return [
@@ -202,7 +190,7 @@ class Lossless {
       blockEfficiency(emitted, calls),
       `${count(decodes)} × ${setup.tokens}`,
       `${statistic(value)} (${freedom})`,
-      pValue(p).replace("= ", ""),
+      bounded(p),
       found,
     ];
   }

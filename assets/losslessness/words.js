@@ -1,24 +1,20 @@
 // Texts about the losslessness check: its verdict and its numbers.
 
+import { pValue } from "../shared/labels.js";
 import { place } from "../shared/waiting.js";
 
 export const count = (number) => number.toLocaleString("en");
-export const share = (value) => `${(100 * value).toFixed(value < 0.1 ? 2 : 1)}%`;
 
 const SMALLEST = 1e-12; // smaller p-values are written as “below” this number
 
-export function pValue(p) {
-  if (p < SMALLEST) return "< 1e-12";
-  if (p < 0.001) return `= ${p.toExponential(1).replace("e-0", "e-")}`;
-  return `= ${p >= 0.995 ? p.toFixed(3) : Number(p.toPrecision(2))}`;
-}
+export const bounded = (p) => (p < SMALLEST ? `< ${pValue(SMALLEST)}` : pValue(p));
 
 export const statistic = (value) => (value >= 1000 ? count(Math.round(value)) : value.toFixed(1));
 
 const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 
 const result = ([value, freedom, p]) =>
-  `χ² = ${statistic(value)} over ${plural(freedom, "degree")} of freedom, p ${pValue(p)}`;
+  `χ² = ${statistic(value)} over ${plural(freedom, "degree")} of freedom, p ${p < SMALLEST ? "" : "= "}${bounded(p)}`;
 
 export const caught = ({ chi_square: [, , p] }, alarm) => p < alarm;
 
@@ -42,18 +38,12 @@ export function verdict(state, { alarm, faults }) {
     decodes < setup.decodes
       ? ` The server was busy, so the check ended at its time limit, after ${count(decodes)} of ${count(setup.decodes)} decodes. The end did not depend on the counts.`
       : "";
-  const found = finished(
-    result(chi_square),
-    caught(state, alarm),
-    setup.fault && faults[setup.fault],
-    state,
-    alarm,
-    early,
-  );
+  const found = finished(state, setup.fault && faults[setup.fault], alarm, early);
   return phase === "recorded" ? { ...found, text: `${found.text} ${RECORDED}` } : found;
 }
 
-function finished(numbers, alarmed, fault, { decodes }, alarm, early) {
+function finished(state, fault, alarm, early) {
+  const [numbers, alarmed] = [result(state.chi_square), caught(state, alarm)];
   if (alarmed && fault)
     return {
       kind: "rejected",
@@ -67,7 +57,7 @@ function finished(numbers, alarmed, fault, { decodes }, alarm, early) {
   if (fault)
     return {
       kind: "",
-      text: `○ Not caught: ${numbers}. The verifier is broken (${fault}), yet ${count(decodes)} decodes of this set-up do not show it. A check that finds no error does not prove that there is none.${early}`,
+      text: `○ Not caught: ${numbers}. The verifier is broken (${fault}), yet ${count(state.decodes)} decodes of this set-up do not show it. A check that finds no error does not prove that there is none.${early}`,
     };
   return {
     kind: "accepted",

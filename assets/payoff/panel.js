@@ -53,7 +53,7 @@ export function mount(element, props, server) {
   const inputs = [...element.querySelectorAll("[name]")];
   const rows = inputs.filter(({ name }) => name === "rows");
   const select = find("select.preset");
-  const asker = new Asker(find(".error-box"), find(".drawn"));
+  const asker = new Asker(find(".error-box"), [find(".drawn")]);
   let [preset, answer] = [null, null]; // no preset: the loaded pair, which is not measured yet
   /** @type {Record<string, any>} */
   let changes = {};

@@ -1,9 +1,10 @@
 // Several drafts for one position: the acceptance of each rule, and the optimum that no rule exceeds.
 
 import { Figure } from "../shared/figure.js";
+import { share } from "../shared/labels.js";
 import { legend } from "../shared/legend.js";
 import { fillTable, setText } from "../shared/view.js";
-import { columns, draftsSentence, fillDrafts, share } from "./several.js";
+import { columns, draftsSentence, fillDrafts } from "./several.js";
 
 export class Drafts {
   drafts = null;

@@ -1,9 +1,9 @@
 // The drawing of the race. Each token has a row with two bars, which end at e / q and e / p, and a ring at e
 // that can be dragged.
 
-import { hatching, raceEnd, setAll, svg, ticks } from "../shared/drawing.js";
+import { drawAxis, hatching, raceEnd, setAll, svg, ticks } from "../shared/drawing.js";
 import { onSize } from "../shared/lab_view.js";
-import { digits } from "../shared/labels.js";
+import { digits, shortened } from "../shared/labels.js";
 import { fillRows, setText } from "../shared/view.js";
 import { arrival, first } from "./model.js";
 
@@ -56,9 +56,11 @@ export class Lanes {
     this.width = 0;
     this.end = 1;
     this.dragged = -1;
-    this.axis = svg("g", { class: "axis" });
+    this.axis = svg("g", { class: "grid" });
+    this.title = svg("text", { class: "axis" });
+    setText(this.title, "arrival time: earlier is further left");
     this.lanes = svg("g");
-    element.append(hatching("lab-hatch"), this.axis, this.lanes);
+    element.append(hatching("lab-hatch"), this.axis, this.title, this.lanes);
     onSize(element, (width) => this.resize(width));
     this.listen();
   }
@@ -149,8 +151,7 @@ export class Lanes {
     const middle = (i + 0.5) * height;
     const part = (selector) => group.querySelector(selector);
     const most = Math.max(3, Math.floor((this.left - 10) / 8.5)); // the number of characters that fit
-    const characters = [...token.name];
-    setText(part(".name"), characters.length > most ? `${characters.slice(0, most - 1).join("")}…` : token.name);
+    setText(part(".name"), shortened(token.name, most));
     setAll(part(".name"), { x: this.left - 8, y: middle + 5, "text-anchor": "end" });
     ["q", "p"].forEach((side, row) =>
       this.drawBar(part, side, token, middle - bar - 2 + row * (bar + 4), winners[side] === i),
@@ -192,18 +193,9 @@ export class Lanes {
 
   drawAxis(y) {
     const values = ticks(this.end, Math.max(2, Math.floor(this.room / 90)));
-    const title = { value: null };
-    fillRows(
-      this.axis,
-      [...values, title],
-      () => svg("text"),
-      (text, value) => {
-        const last = value === title;
-        setText(text, last ? "arrival time: earlier is further left" : String(value));
-        const x = last ? this.left + this.room / 2 : this.x(value);
-        setAll(text, { x, y: y + (last ? 32 : 14), "text-anchor": "middle" });
-      },
-    );
+    const at = (x, below) => ({ x, y: y + below, "text-anchor": "middle" });
+    drawAxis(this.axis, values, (value) => [{}, at(this.x(value), 14)], String);
+    setAll(this.title, at(this.left + this.room / 2, 32));
   }
 }
 

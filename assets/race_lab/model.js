@@ -12,6 +12,7 @@ import { sum } from "../shared/totals.js";
 export const arrival = (e, probability) => (probability > 0 ? e / probability : Infinity);
 export const exponential = () => -Math.log1p(-Math.random());
 
+export const [FEWEST, MOST] = [2, 8]; // how many tokens the laboratory can have
 export const START_SEED = 20; // seed of the first race, all of whose arrivals are visible
 
 // `count` exponentials for a seed. Each uses 32 bits of Mulberry's generator, which is enough for a drawing.
@@ -70,8 +71,6 @@ export function residual(tokens) {
   const mass = sum(left);
   return mass > 0 ? left.map((entry) => entry / mass) : null;
 }
-
-const MOST = 8;
 
 // The tokens of the laboratory for a verified position of a run: its likeliest tokens, the winners of both
 // races, and one token “other” that stands for all the rest.

@@ -3,7 +3,7 @@
 
 import { offer } from "../page/setup.js";
 import { Asker, presetMenu } from "../shared/lab_view.js";
-import { digits, quoted, visible } from "../shared/labels.js";
+import { digits, quoted, share, visible } from "../shared/labels.js";
 import { state as run, selectedRound, subscribe } from "../shared/store.js";
 import { fillRows, fillTable, make, makeButton, onFrame, setText } from "../shared/view.js";
 import { Drafts } from "./drafts.js";
@@ -13,8 +13,10 @@ import {
   excess,
   exponential,
   exponentials,
+  FEWEST,
   first,
   fromStep,
+  MOST,
   residual,
   START_SEED,
   withEntry,
@@ -22,7 +24,6 @@ import {
 import { Results } from "./results.js";
 import { setupOf } from "./setup.js";
 
-const [FEWEST, MOST] = [2, 8];
 const START_U = 0.5;
 const FIRST_SEED = 1; // seed of the 10,000 races when the laboratory opens
 const SIDES = { p: "target P", q: "draft Q" };
@@ -51,8 +52,9 @@ class RaceLab {
     this.u = START_U;
     this.base = null;
     this.find = (selector) => element.querySelector(selector);
-    this.asker = new Asker(this.find(".lab-error"));
-    [this.race, this.gsd, this.many] = ["drawn", "gsd", "many"].map((name) => this.find(`section.${name}`));
+    const section = (name) => this.find(`section.${name}`);
+    [this.race, this.gsd, this.many] = ["drawn", "gsd", "many"].map(section);
+    this.asker = new Asker(this.find(".lab-error"), ["many", "drafts"].map(section));
     const redraw = onFrame(() => this.draw());
     this.changed = redraw;
     this.lanes = new Lanes(
@@ -71,7 +73,7 @@ class RaceLab {
   }
 
   listenToPresets() {
-    presetMenu(this.find(".presets select"), this.presets, (preset) => this.load(preset));
+    this.showPreset = presetMenu(this.find, this.presets, (preset) => this.load(preset));
     const button = this.find(".from-run");
     // The position to copy from the run: the selected one, or the last one before it in the same round for
     // which the small model drafted.
@@ -143,8 +145,7 @@ class RaceLab {
   // preset: the name of the example with these tokens, or null. seed: the seed of the race, if there is one.
   set(tokens, note, preset = null) {
     Object.assign(this, { tokens, preset, seed: null, moved: false });
-    this.find(".presets select").value = preset?.id ?? "own";
-    setText(this.find(".preset-note"), note);
+    this.showPreset(preset?.id, note);
     this.lawsChanged();
   }
 
@@ -163,8 +164,7 @@ class RaceLab {
 
   dropPreset() {
     this.preset = null;
-    this.find(".presets select").value = "own";
-    setText(this.find(".preset-note"), "");
+    this.showPreset(null);
   }
 
   dragged() {
@@ -244,7 +244,7 @@ class RaceLab {
         const value = token[slider.dataset.side];
         if (Number(slider.value) !== value) slider.value = value;
         slider.setAttribute("aria-label", `${SIDES[slider.dataset.side]} of ${token.name}`);
-        slider.setAttribute("aria-valuetext", `${(100 * value).toFixed(1)}%`);
+        slider.setAttribute("aria-valuetext", share(value));
         setText(slider.nextElementSibling, value.toFixed(3));
       }
       const remove = row.querySelector(".remove");

@@ -2,22 +2,23 @@
 
 import { METHODS as NAMES } from "../shared/catalogue.js";
 import { Figure } from "../shared/figure.js";
-import { digits } from "../shared/labels.js";
+import { digits, share } from "../shared/labels.js";
 import { legend } from "../shared/legend.js";
 import { fillTable, reducedMotion, setText } from "../shared/view.js";
-import { share } from "./several.js";
 
 const SECONDS = 1.6; // duration of the measured curves' animation
+const RACES = 10_000;
 const FIRST = 10; // the first number of races that is drawn, because earlier intervals cover nearly the whole axis
 const METHODS = ["ersd", "gsd"];
 
 const interval = ([rate, low, high]) => `${share(rate)} (${share(low)} to ${share(high)})`;
-const flat = (value) => ({ x: [FIRST, 10_000], y: [value, value] });
 
 // Adds the exact lines and the first `count` points of the measured curves to the empty figure.
 function fillConvergence({ data, layout }, result, count) {
   const { ersd, gsd, tv_bound, harmonic, measured } = result;
-  [ersd, gsd, tv_bound, harmonic].forEach((value, i) => Object.assign(data[2 + i], flat(value)));
+  [ersd, gsd, tv_bound, harmonic].forEach((value, i) =>
+    Object.assign(data[2 + i], { x: [FIRST, RACES], y: [value, value] }),
+  );
   METHODS.forEach((method, i) => {
     const rows = (measured?.[method].running ?? []).slice(0, count).filter(([races]) => races >= FIRST);
     const column = (j) => rows.map((row) => row[j]);
@@ -31,7 +32,7 @@ function fillConvergence({ data, layout }, result, count) {
     const text = last.map((row) => `${NAMES[method]}: ${interval(row.slice(1))} of ${row[0]} races`);
     Object.assign(data[8 + i], { x: last.map((row) => row[0]), y: last.map((row) => row[1]), hovertext: text });
   });
-  layout.xaxis.range = [Math.log10(FIRST), 4.06];
+  layout.xaxis.range = [Math.log10(FIRST), Math.log10(RACES) + 0.06];
   layout.yaxis.range = [Math.max(-0.03, Math.min(tv_bound, harmonic) - 0.12), Math.min(1.04, gsd + 0.12)];
 }
 

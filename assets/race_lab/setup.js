@@ -2,18 +2,17 @@
 
 import { written, writtenNames } from "../page/setup_fields.js";
 import { sum } from "../shared/totals.js";
-import { START_SEED } from "./model.js";
+import { FEWEST, MOST, START_SEED } from "./model.js";
 
-const MOST = 8;
 const SEEDS = { kind: "number", default: null, least: 0, most: 2 ** 31, whole: true };
-const WEIGHTS = { kind: "list", default: null, least: 0, most: 1, fewest: 2, longest: MOST };
+const WEIGHTS = { kind: "list", default: null, least: 0, most: 1, fewest: FEWEST, longest: MOST };
 
 const fieldsOf = (presets, { u, many }) => ({
   preset: { kind: "choice", default: presets[0].id, choices: presets.map(({ id }) => id) },
-  tokens: { kind: "names", default: null, fewest: 2, longest: MOST },
+  tokens: { kind: "names", default: null, fewest: FEWEST, longest: MOST },
   p: WEIGHTS,
   q: WEIGHTS,
-  e: { kind: "list", default: null, least: 0.001, most: 100, fewest: 2, longest: MOST },
+  e: { kind: "list", default: null, least: 0.001, most: 100, fewest: FEWEST, longest: MOST },
   seed: SEEDS, // the seed of the drawn race
   u: { kind: "number", default: u, least: 0, most: 1 },
   many: { ...SEEDS, default: many, least: 1 }, // the seed of the 10,000 races

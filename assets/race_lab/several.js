@@ -1,11 +1,10 @@
 // The data and the sentence of the figure “Several drafts”, computed from the server's answer.
 
 import { INDEPENDENT, METHODS as NAMES } from "../shared/catalogue.js";
+import { share } from "../shared/labels.js";
 
 const OPTIMA = ["optimum", "drawn"]; // methods with drafts without replacement, and methods with independent draws
 const TOLD = 3; // number of drafts in the sentence
-
-export const share = (value) => `${(100 * value).toFixed(1)}%`;
 
 const rules = (drafts) => Object.keys(NAMES).filter((name) => name in drafts);
 

@@ -1,6 +1,6 @@
 // Tools that the laboratories' views share.
 
-import { setMessage } from "./view.js";
+import { setMessage, setText } from "./view.js";
 
 // Calls `draw(width, height)` now and whenever the element's size changes; never while it is hidden.
 export function onSize(element, draw) {
@@ -14,44 +14,60 @@ export function onSize(element, draw) {
 }
 
 // Fills the menu of examples. It gets one more entry, “own values”, which is shown after a change by hand and
-// cannot be chosen.
-export function presetMenu(select, presets, load) {
+// cannot be chosen. Returns the function that shows the present example (null: own values) and a note about it.
+export function presetMenu(find, presets, load) {
+  const select = find(".presets select");
   select.append(...presets.map(({ id, name }) => new Option(name, id)));
   select.append(Object.assign(new Option("own values", "own"), { hidden: true }));
   select.addEventListener("change", () => load(presets.find(({ id }) => id === select.value)));
+  return (id, note = "") => {
+    select.value = id ?? "own";
+    setText(find(".preset-note"), note);
+  };
 }
 
 const UNANSWERED = "The server did not answer. Try again.";
 
 // Asks the server questions, one at a time. If several questions arrive while an answer is awaited, only the
-// last of them is sent. Errors are shown in `box`, and the element `busy` is marked while an answer is
-// awaited.
+// last of them is sent. Errors are shown in `box`. `results` are the elements that show the answers: they are
+// marked while an answer is awaited, and after an error, because they then show the answer before.
 export class Asker {
   number = 0;
   asking = null;
+  failed = false;
 
-  constructor(box, busy = null) {
+  constructor(box, results = []) {
     this.box = box;
-    this.busy = busy;
+    this.results = [...results];
   }
 
   // Ignores the answers that have not come yet.
   forget() {
     this.number += 1;
+    this.settle();
+  }
+
+  // Ends the waiting for an answer. An error of another asker with the same box stays.
+  settle(error = null) {
+    for (const element of this.results) {
+      element.setAttribute("aria-busy", "false");
+      element.toggleAttribute("data-outdated", Boolean(error));
+    }
+    if (error || this.failed) setMessage(this.box, error);
+    this.failed = Boolean(error);
   }
 
   // question(): sends the question. use(answer): called with the answer to the newest question, unless it is
   // an error.
   async ask(question, use) {
     const number = ++this.number;
-    this.busy?.setAttribute("aria-busy", "true");
+    for (const element of this.results) element.setAttribute("aria-busy", "true");
     if (this.asking) await this.asking.catch(() => {});
     if (number !== this.number) return;
     this.asking = question();
     const answer = (await this.asking.catch(() => null)) ?? { error: UNANSWERED }; // there is no connection
     if (number !== this.number) return;
-    this.busy?.setAttribute("aria-busy", "false");
-    setMessage(this.box, answer.error);
+    this.settle(answer.error);
     if (!answer.error) use(answer);
   }
 }

@@ -97,6 +97,10 @@ export const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
  */
 export const percent = (part, whole) => (whole > 0 ? `${Math.round((100 * part) / whole)}%` : "–");
 
+// A share or a probability as a percentage with three significant digits or more.
+/** @param {number} value */
+export const share = (value) => `${(100 * value).toFixed(value > 0 && value < 0.1 ? 2 : 1)}%`;
+
 /** @param {number} number */
 export const superscript = (number) => [...String(number)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]).join("");
 
@@ -110,4 +114,10 @@ export function digits(value) {
   if (value !== 0 && Math.abs(value) < 0.0001) return value.toExponential(1);
   if (value >= 100000) return value.toExponential(1).replace("+", "");
   return value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
+}
+
+/** @param {number} p */
+export function pValue(p) {
+  if (p < 1e-4) return digits(p).replace(".0e", "e").replace("-", "−");
+  return String(p < 0.995 ? Number(p.toPrecision(2)) : Number(p.toFixed(3)));
 }

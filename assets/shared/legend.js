@@ -1,6 +1,6 @@
 // A figure's legend in HTML. It wraps on a phone, and each entry shows or hides its group of traces.
 
-import { svg } from "./drawing.js";
+import { SHAPES, svg } from "./drawing.js";
 import { make, makeButton } from "./view.js";
 
 const DASHES = {
@@ -11,15 +11,7 @@ const DASHES = {
   longdash: "9 3",
   longdashdot: "9 2 1.5 2",
 };
-const SHAPES = {
-  circle: "M6 0A6 6 0 1 1-6 0A6 6 0 1 1 6 0Z",
-  square: "M-5-5H5V5H-5Z",
-  diamond: "M0-7L7 0L0 7L-7 0Z",
-  "triangle-up": "M0-7L6.5 5H-6.5Z",
-  x: "M-6-4L-4-6 0-2 4-6 6-4 2 0 6 4 4 6 0 2-4 6-6 4-2 0Z",
-  cross: "M-2-6H2V-2H6V2H2V6H-2V2H-6V-2H-2Z",
-  star: "M0-7L1.8-2.3 6.7-2.2 2.9.9 4.1 5.7 0 3-4.1 5.7-2.9.9-6.7-2.2-1.8-2.3Z",
-};
+const SIGNS = { "triangle-up": "up", x: "cross", cross: "cross" }; // plotly's symbols that have other names here
 
 // The symbol of a group: its line with its mark.
 function swatch(traces) {
@@ -30,7 +22,9 @@ function swatch(traces) {
     picture.append(svg("path", { d: "M-16 0H16", fill: "none", ...stroke }));
   }
   for (const { type, marker, mode = "" } of traces) {
-    if (mode.includes("markers")) picture.append(svg("path", { d: SHAPES[marker.symbol], fill: marker.color }));
+    const turn = marker?.symbol === "cross" ? { transform: "rotate(45)" } : {};
+    const sign = () => SHAPES[SIGNS[marker.symbol] ?? marker.symbol](5.5);
+    if (mode.includes("markers")) picture.append(svg("path", { d: sign(), fill: marker.color, ...turn }));
     const border = { stroke: marker?.line?.color ?? "none", "stroke-width": 2 };
     if (type === "bar") picture.append(svg("path", { d: "M-14-6H14V6H-14Z", fill: marker.color, ...border }));
   }

@@ -5,7 +5,7 @@ import { drawAxis, SHAPES, setAll, svg, ticks } from "./drawing.js";
 import { superscript } from "./labels.js";
 import { setText } from "./view.js";
 
-const MARGIN = { left: 52, right: 14, top: 12, bottom: 40 };
+const MARGIN = { left: 60, right: 14, top: 12, bottom: 40 };
 const FEWEST = 8; // powers of ten on the axis
 
 const power = (p) => -Math.log10(Math.max(p, Number.MIN_VALUE));
@@ -27,10 +27,12 @@ export class PValues {
     this.end = svg("path", { class: "end", d: SHAPES.circle(5) });
     this.levelLabel = svg("text", { class: "level-label", "text-anchor": "end" });
     this.axis = svg("text", { class: "axis", "text-anchor": "middle" });
+    this.side = svg("text", { class: "axis", "text-anchor": "middle" });
     element.append(this.rows, this.columns, this.levelLine, this.here, ...this.lines);
-    element.append(this.end, this.levelLabel, this.axis);
+    element.append(this.end, this.levelLabel, this.axis, this.side);
     setText(this.levelLabel, levelName);
     setText(this.axis, counted);
+    setText(this.side, "p-value");
   }
 
   // lines: for each name, its points [number, p-value]. most: the largest number. low: powers of ten below 1;
@@ -62,7 +64,7 @@ export class PValues {
       return [line, { x: MARGIN.left - 6, y: at + 4, "text-anchor": "end" }];
     };
     const label = (power) => `${isCut && power === low ? "≤ " : ""}10⁻${superscript(power)}`;
-    drawAxis(this.rows, powers, row, (power) => (power === 0 ? "p = 1" : label(power)));
+    drawAxis(this.rows, powers, row, (power) => (power === 0 ? "1" : label(power)));
     const column = (number) => {
       const line = { x1: x(number), x2: x(number), y1: bottom, y2: bottom + 5 };
       return [line, { x: x(number), y: bottom + 18, "text-anchor": "middle" }];
@@ -72,5 +74,6 @@ export class PValues {
     setAll(this.levelLine, { x1: MARGIN.left, x2: right, y1: level, y2: level });
     setAll(this.levelLabel, { x: right, y: level - 5 });
     setAll(this.axis, { x: (MARGIN.left + right) / 2, y: bottom + 35 });
+    setAll(this.side, { transform: `translate(12 ${(MARGIN.top + bottom) / 2}) rotate(-90)` });
   }
 }

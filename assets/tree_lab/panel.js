@@ -4,18 +4,18 @@
 import { offer } from "../page/setup.js";
 import { Figure } from "../shared/figure.js";
 import { Asker, onSize, presetMenu } from "../shared/lab_view.js";
-import { digits } from "../shared/labels.js";
+import { digits, share } from "../shared/labels.js";
 import { legend } from "../shared/legend.js";
 import { state as run, subscribe } from "../shared/store.js";
 import { sum, Totals } from "../shared/totals.js";
 import { fillRows, fillTable, make, onFrame, reducedMotion, setText } from "../shared/view.js";
 import { Zoom } from "../shared/zoom.js";
-import { Growth, nodesOf } from "./growth.js";
+import { Growth, gained, nodesOf } from "./growth.js";
 import { setupOf } from "./setup.js";
 
-const MOST = 384;
 const TAIL = 24; // number of child indices beyond those with a slider
 const SMALLEST = 1e-7;
+const RESULTS = ".verdict, .canvas, .inspected, .how, .entropy, .plot, .gained, details";
 
 // R for each child index: first the rates of the sliders; each later rate is a fixed part of the one before,
 // until they are negligible.
@@ -47,18 +47,19 @@ function fromRounds(rounds, count) {
 const curvesOf = (data) => data.filter(({ meta }) => meta);
 
 function fillCurve({ data, layout }, result, k) {
-  const ks = Array.from({ length: MOST }, (_, i) => i + 1);
+  const most = result.tokens.optimal.length - 1;
+  const ks = Array.from({ length: most }, (_, i) => i + 1);
   for (const curve of curvesOf(data)) Object.assign(curve, { x: ks, y: result.tokens[curve.meta].slice(1) });
   [1, 2].forEach((column, i) => {
     const rows = result.bounds.filter((row) => row[column] !== null);
     Object.assign(data[4 + i], { x: rows.map(([at]) => at), y: rows.map((row) => row[column]) });
   });
   const lemma = result.bounds.at(-1)[1] ?? 0;
-  const top = 1.12 * Math.max(result.tokens.optimal[MOST], Math.min(lemma, 3 * result.tokens.optimal[MOST]));
+  const top = 1.12 * Math.max(result.tokens.optimal[most], Math.min(lemma, 3 * result.tokens.optimal[most]));
   Object.assign(data[6], { x: [k, k], y: [0, top] });
   const best = result.tokens.optimal[k];
   Object.assign(data[7], { x: [k], y: [best], hovertext: [`optimal tree, k = ${k}: ${digits(best)}`] });
-  layout.xaxis.range = [-0.03, Math.log10(MOST) + 0.05];
+  layout.xaxis.range = [-0.03, Math.log10(most) + 0.05];
   layout.yaxis.range = [0, top];
 }
 
@@ -78,10 +79,11 @@ class TreeLab {
     this.rates = [];
     this.tail = 0.5;
     this.k = props.k;
+    this.most = props.most;
     this.result = null;
     this.nodes = null;
     this.find = (selector) => element.querySelector(selector);
-    this.asker = new Asker(this.find(".lab-error"));
+    this.asker = new Asker(this.find(".lab-error"), element.querySelectorAll(RESULTS));
     this.trees = new Asker(this.find(".lab-error"));
     this.canvas = this.find(".canvas");
     this.zoom = new Zoom(this.canvas, () => this.redraw());
@@ -101,18 +103,16 @@ class TreeLab {
     this.listenToTree();
     this.inspect(null);
     this.load(this.presets[0]);
-    offer("trees", setupOf(this, { k: props.k, most: MOST }));
+    offer("trees", setupOf(this, { k: props.k, most: props.most }));
   }
 
   listenToRates() {
-    const select = this.find(".presets select");
-    presetMenu(select, this.presets, (preset) => this.load(preset));
+    this.showPreset = presetMenu(this.find, this.presets, (preset) => this.load(preset));
     const rows = this.find(".rates");
     rows.addEventListener("input", (event) => {
       this.setRate([...rows.children].indexOf(event.target.closest(".rate")), Number(event.target.value));
       this.preset = null;
-      select.value = "own";
-      setText(this.find(".preset-note"), "");
+      this.showPreset(null);
       this.changed();
     });
     const button = this.find(".from-run");
@@ -150,8 +150,7 @@ class TreeLab {
   // id: the example's id, if the rates are those of an example.
   load({ id = null, rates, tail, note }) {
     Object.assign(this, { preset: id, rates: [...rates], tail });
-    this.find(".presets select").value = id ?? "own";
-    setText(this.find(".preset-note"), note);
+    this.showPreset(id, note);
     this.changed();
   }
 
@@ -168,18 +167,18 @@ class TreeLab {
   }
 
   setK(k) {
-    this.k = Math.min(Math.max(Math.round(k) || 1, 1), MOST);
+    this.k = Math.min(Math.max(Math.round(k) || 1, 1), this.most);
     this.treeOfK();
   }
 
   // The animation is slow while the tree is small, then faster. If the visitor prefers reduced motion, it has
   // only a few large steps.
   play() {
-    if (this.k === MOST) this.setK(1);
+    if (this.k === this.most) this.setK(1);
     setText(this.find(".play"), "Pause");
     const next = () => {
       this.setK(reducedMotion() ? 2 * this.k : this.k + 1);
-      if (this.k === MOST) return this.pause();
+      if (this.k === this.most) return this.pause();
       this.playing = setTimeout(next, reducedMotion() ? 900 : this.k < 16 ? 280 : this.k < 64 ? 90 : 30);
     };
     this.playing = setTimeout(next, 200);
@@ -194,11 +193,12 @@ class TreeLab {
   changed() {
     this.drawRates();
     this.trees.forget(); // trees of the earlier rates
+    const acceptance = this.vector();
     const use = (result) => {
-      this.result = result;
+      this.result = { ...result, acceptance };
       this.treeOfK();
     };
-    this.asker.ask(() => this.server.grown({ acceptance: this.vector() }), use);
+    this.asker.ask(() => this.server.grown({ acceptance }), use);
   }
 
   vector() {
@@ -211,12 +211,12 @@ class TreeLab {
     if (!this.result) return;
     this.trees.forget();
     if (this.result.order) return this.show(this.result.order.slice(0, this.k + 1));
-    const question = () => this.server.best_tree({ acceptance: this.vector(), k: this.k });
+    const question = () => this.server.best_tree({ acceptance: this.result.acceptance, k: this.k });
     this.trees.ask(question, ({ rows }) => this.show(rows));
   }
 
   show(rows) {
-    this.nodes = nodesOf(rows, this.vector());
+    this.nodes = nodesOf(rows, this.result.acceptance);
     this.redraw();
     this.curve.draw();
   }
@@ -229,7 +229,7 @@ class TreeLab {
     else
       setText(
         text,
-        `Path (${node.path.join(", ")}): accepted with probability ${digits(node.acceptance)} = ${node.path.map((i) => digits(this.vector()[i])).join(" × ")}.`,
+        `Path (${node.path.join(", ")}): accepted with probability ${digits(node.acceptance)} = ${node.path.map((i) => digits(this.result.acceptance[i])).join(" × ")}.`,
       );
   }
 
@@ -243,7 +243,6 @@ class TreeLab {
   }
 
   drawRates() {
-    const vector = this.vector();
     const rows = [
       ...this.rates.map((rate, i) => [`R(${i})`, rate]),
       [`tail: R(i + 1) / R(i) from R(${this.rates.length - 1}) on`, this.tail],
@@ -257,9 +256,9 @@ class TreeLab {
       setText(output, value.toFixed(3));
       slider.setAttribute("aria-valuetext", value.toFixed(3));
     });
-    const left = Math.max(0, 1 - sum(vector));
+    const left = Math.max(0, 1 - sum(this.vector()));
     const [lost, uncertainty] = this.find(".left-over").children;
-    setText(lost, `In ${(100 * left).toFixed(1)}% of the cases no child is accepted, however many are drafted.`);
+    setText(lost, `In ${share(left)} of the cases no child is accepted, however many are drafted.`);
     uncertainty.hidden = !this.result;
     if (this.result) setText(uncertainty.lastElementChild, digits(this.result.entropy));
   }
@@ -277,6 +276,7 @@ class TreeLab {
       `k = ${this.k}: the best tree yields ${at("optimal")} tokens per target call; SpecInfer's tree ${at("specinfer")}, a sequence ${at("sequence")}, a batch ${at("batch")}.${added}`,
     );
     setText(this.find(".how"), how);
+    setText(this.find(".gained"), gained(tokens));
     this.find(".growth").setAttribute(
       "aria-label",
       `Tree of ${this.k} nodes, ${Math.max(...this.nodes.map(({ depth }) => depth))} deep. A table follows.`,

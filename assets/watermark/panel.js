@@ -2,12 +2,12 @@
 
 import { Drawing } from "../shared/drawing.js";
 import { Asker } from "../shared/lab_view.js";
-import { appendText, visible } from "../shared/labels.js";
+import { appendText, pValue, visible } from "../shared/labels.js";
 import { decades, PValues } from "../shared/p_values.js";
 import { tableOf } from "../shared/plot.js";
 import { isActive, state, subscribe } from "../shared/store.js";
 import { make, onFrame, setText } from "../shared/view.js";
-import { about, level, pValue, rows } from "./words.js";
+import { about, level, rows } from "./words.js";
 
 const NOTHING = "There is no run yet: generate a text in Watch, or choose a recorded run there.";
 
@@ -22,7 +22,7 @@ class Watermark {
     this.versions = null;
     this.lit = null;
     this.seen = false;
-    this.asker = new Asker(this.find(".error-box"));
+    this.asker = new Asker(this.find(".error-box"), [".about", ".versions", ".halves"].map(this.find));
     this.names = this.inputs.map(({ value }) => value);
     const axis = { level: props.certain, levelName: "one in a million", counted: "tokens read" };
     this.fall = new PValues(this.find(".fall"), { names: this.names, ...axis });

@@ -1,16 +1,12 @@
 // Texts and numbers about the watermark of a text.
 
 import { METHODS } from "../shared/catalogue.js";
-import { digits, superscript } from "../shared/labels.js";
+import { pValue, superscript } from "../shared/labels.js";
 
 const HIGHEST = 6; // higher scores are not drawn darker
 
 /** @param {number} score */
 export const level = (score) => Math.min(1, score / HIGHEST);
-
-/** @param {number} p */
-export const pValue = (p) =>
-  p < 1e-4 ? digits(p).replace(".0e", "e").replace("-", "−") : String(Number(p.toPrecision(2)));
 
 const LOW = 0.5; // temperatures below leave most positions one likely token
 const MARKED = ["ar", "ersd"]; // methods whose tokens are the first arrivals under P

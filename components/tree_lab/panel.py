@@ -34,8 +34,9 @@ _MOST_INDICES = 64
 _GRID = sorted({round(MOST ** (i / 39)) for i in range(40)})
 _MEASURED = assets.ASSETS / "stories" / "measurements.json"
 ALGORITHMS = {
-    "greedy": "Here R never increases with the child index. Algorithm 3 of the paper, a priority queue, "
-    "therefore finds the best trees, and each contains all smaller ones.",
+    "greedy": "A queue holds the nodes that could be added. The node with the highest acceptance joins the "
+    "tree, and its first child and next sibling join the queue. Here R never increases with the child index, "
+    "so this finds the best trees, and each contains all smaller ones.",
     "dynamic program": "Here R increases at some child index, so the queue of Algorithm 3 could miss the "
     "best tree. A dynamic program finds the best trees instead. The best tree of k tokens need not contain "
     "the best tree of fewer tokens.",
@@ -147,6 +148,7 @@ def panel() -> frame.Part:
         functions=[grown, best_tree],
         presets=[preset._asdict() for preset in presets()],
         k=START_K,
+        most=MOST,
         curve=looks.skeleton(labs.tokens_against_k()),
         plotly=assets.file_url(assets.PLOTLY),
     )

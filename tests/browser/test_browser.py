@@ -182,6 +182,16 @@ def test_hostile_text_is_shown_as_text(page):
     page.wait_for_function(f"text => {first} === text", arg=HOSTILE)
     assert page.locator("#text img, #race img, #tree img, #text b:not(.hint b), #race .figure b").count() == 0
     assert page.evaluate("window.hacked") is None
+    # A rejected word must not part the letters of a word that is written from right to left.
+    places = page.evaluate(
+        """() => {
+          const letter = (text) => `<span class="token accepted">${text}</span>`;
+          const tokens = document.querySelector("#text .tokens");
+          tokens.innerHTML = `a ${letter("ש")}<s class="token rejected">wrong</s>${letter("ל")}`;
+          return [...tokens.children].map((element) => element.getBoundingClientRect().x);
+        }"""
+    )
+    assert places == sorted(places, reverse=True)
 
 
 def test_a_mistake_stands_beside_its_field_which_takes_what_the_server_takes(page):

@@ -179,7 +179,15 @@ def test_new_rates_are_used_although_k_changes_before_their_answer(tree_lab):
     choose(tree_lab, "tree_lab", "Halves")
     tree_lab.locator("#tree_lab .rate input").nth(1).fill("0.9")
     shows(tree_lab, "#tree_lab .left-over", "In 0.0% of the cases no child is accepted")
-    expect(tree_lab.locator("#tree_lab .lab-error")).to_be_hidden()
+    error, results = tree_lab.locator("#tree_lab .lab-error"), tree_lab.locator("#tree_lab [data-outdated]")
+    expect(error).to_be_hidden()
+    expect(results).to_have_count(0)
+    choose(tree_lab, "tree_lab", "Always the first")
+    shows(tree_lab, "#tree_lab .gained", "a sequence 336.00 and a batch 0.00")
+    tree_lab.locator("#tree_lab .rate input").first.fill("0")
+    expect(error).to_contain_text("no child is ever accepted")
+    expect(results).not_to_have_count(0)
+    shows(tree_lab, "#tree_lab [role=status].verdict", "k = 13: the best tree yields 14 tokens")
 
 
 def shortest_wins(bars):
@@ -300,14 +308,14 @@ def test_bob_gets_the_sentence_and_own_distributions_and_words_are_coded_too(ope
 
 def test_a_distribution_is_edited_and_a_mistake_in_it_is_named(open_tab):
     codecs = open_tab("codecs")
-    q = codecs.get_by_label("Q of b")
+    q, message = codecs.get_by_label("Q of b"), "#codec_lab .distributions-message"
     q.fill("-1")
     q.press("Tab")
-    shows(codecs, "#codec_lab .message", "q, entry 2 = -1: should be greater than or equal to 0")
+    shows(codecs, message, "q, entry 2 = -1: should be greater than or equal to 0")
     q.fill("0.99")
     q.press("Tab")
     shows(codecs, "#codec_lab .distributions-plot .sentence", "D_KL[P‖Q] = 0.")
-    expect(codecs.locator("#codec_lab > section > .message").first).to_be_hidden()
+    expect(codecs.locator(message)).to_be_hidden()
 
 
 @pytest.fixture

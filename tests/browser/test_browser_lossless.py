@@ -40,7 +40,7 @@ def test_a_right_decoder_passes_and_a_broken_one_is_caught(open_check):
     page.get_by_text("the next sibling is tested against too small a q").wait_for()
     run(page)
     says(page, "Caught (A rejected token stays in Q): χ² = ")
-    says(page, "p < 1e-12")
+    says(page, "p < 1e−12")
     page.locator("#lossless .outcome.beyond").nth(5).wait_for()
     cells = page.locator("#lossless .history tbody tr").evaluate_all(
         "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"

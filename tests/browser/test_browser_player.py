@@ -104,7 +104,9 @@ def test_with_reduced_motion_nothing_plays_and_the_keys_walk_through_decisions_a
     page.keyboard.press("End")
     assert place(page)[0] == run.rounds[-1].number
     assert not state(page)["veiled"]
+    expect(page.locator(".live-figure .mean")).to_have_text(", on average")
     page.keyboard.press("ArrowLeft")
+    expect(page.locator(".live-figure .mean")).to_have_text(", so far")
     page.keyboard.press("Home")
     assert place(page) == [0, 0]
 

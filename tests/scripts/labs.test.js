@@ -5,7 +5,7 @@ import { draftsSentence, fillDrafts } from "../../assets/race_lab/several.js";
 import { resolved } from "../../assets/shared/colours.js";
 import { ticks } from "../../assets/shared/drawing.js";
 import { Asker } from "../../assets/shared/lab_view.js";
-import { layout, nodesOf, thinned } from "../../assets/tree_lab/growth.js";
+import { gained, layout, nodesOf, thinned } from "../../assets/tree_lab/growth.js";
 import { runs } from "./recorded.js";
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
@@ -186,13 +186,49 @@ test("rules with several drafts are drawn and told beside the optimum of their k
   );
 });
 
-test("a question to which Gradio gives no answer, because the server is gone, is told", async () => {
+// An asker with a box for its errors and one element of results, whose attributes are recorded.
+function asking() {
   globalThis.Text ??= class {};
   const box = { hidden: true, textContent: "", childNodes: [] };
-  await new Asker(box).ask(
+  const marks = {};
+  const note = (name, value) => (marks[name] = value);
+  return { box, marks, asker: new Asker(box, [{ setAttribute: note, toggleAttribute: note }]) };
+}
+
+test("a question to which Gradio gives no answer, because the server is gone, is told", async () => {
+  const { box, asker } = asking();
+  await asker.ask(
     async () => undefined,
     () => assert.fail("used"),
   );
   assert.match(box.textContent, /did not answer/);
   assert.equal(box.hidden, false);
+});
+
+test("results of an earlier question are marked until a question is answered, and each asker clears its own error", async () => {
+  const { box, asker, marks } = asking();
+  const answers = async (asker, answer) =>
+    asker.ask(
+      async () => answer,
+      () => {},
+    );
+  await answers(asker, { error: "too large" });
+  assert.equal(marks["data-outdated"], true);
+  await answers(new Asker(box), {});
+  assert.deepEqual([box.hidden, marks["data-outdated"]], [false, true]);
+  await answers(asker, {});
+  assert.deepEqual([box.hidden, marks["data-outdated"], marks["aria-busy"]], [true, false, "false"]);
+});
+
+test("the caption of the curves is true of every R", () => {
+  const k = Array.from({ length: 385 }, (_, i) => i);
+  const certain = {
+    optimal: k.map((i) => 1 + i),
+    sequence: k.map((i) => 1 + i),
+    batch: k.map((i) => Math.min(2, 1 + i)),
+  };
+  assert.match(
+    gained(certain),
+    /From k = 48 to 384, the optimal tree gains 336\.00 .* a sequence 336\.00 and a batch 0\.00/,
+  );
 });

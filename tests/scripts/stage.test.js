@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { figuresOf, payoffLink, reasonWords } from "../../assets/decode/aside.js";
-import { account } from "../../assets/decode/lanes.js";
+import { account, ticksOf } from "../../assets/decode/lanes.js";
 import { captions, guessesOf, ownStory, story } from "../../assets/decode/opening.js";
 import { setPace } from "../../assets/decode/player.js";
 import { leading } from "../../assets/decode/race.js";
@@ -100,6 +100,20 @@ test("the lanes have the very ratio that is told, also where only the beginning 
   assert.equal(drawn.plain.length, 4);
   const told = speed(run).times;
   assert.ok(Math.abs(told - total(drawn.plain) / total(drawn.run)) < 1e-12);
+});
+
+test("a call has a tick for each token, inside its block and apart from the others, however narrow it is", () => {
+  for (const width of [1, 3, 9, 40]) {
+    for (const tokens of [1, 2, 7, 12]) {
+      const ticks = ticksOf(tokens, width);
+      assert.equal(ticks.length, tokens);
+      for (const [i, { x, y, height }] of ticks.entries()) {
+        assert.ok(x > 0 && x < width && y >= 0 && y + height <= 20);
+        for (const other of ticks.slice(i + 1))
+          assert.ok(Math.abs(other.x - x) >= 4.5 || Math.abs(other.y - y) >= 1.5 * height);
+      }
+    }
+  }
 });
 
 test("a speed is that of whole repeats, and the account's figures agree with it", () => {

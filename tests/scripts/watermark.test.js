@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
+import { pValue } from "../../assets/shared/labels.js";
 import { decades } from "../../assets/shared/p_values.js";
-import { about, level, many, pValue, rows } from "../../assets/watermark/words.js";
+import { about, level, many, rows } from "../../assets/watermark/words.js";
 
 test("p-values and their inverses are read as people say them", () => {
   assert.deepEqual([1, 0.39, 0.0025, 2.24e-11, 1e-40].map(pValue), ["1", "0.39", "0.0025", "2.2e−11", "1e−40"]);

@@ -3,7 +3,7 @@ import test from "node:test";
 import { around, change, parting, reason, verdict } from "../../assets/compare/diff.js";
 import { reachedWords } from "../../assets/decode/optimum.js";
 import { feedback, isRight, said } from "../../assets/lessons/question.js";
-import { caught, verdict as judged, pValue, statistic } from "../../assets/losslessness/words.js";
+import { bounded, caught, verdict as judged, statistic } from "../../assets/losslessness/words.js";
 import { digits, percent, quoted, shortened, visible } from "../../assets/shared/labels.js";
 import { Totals } from "../../assets/shared/totals.js";
 import { runs } from "./recorded.js";
@@ -131,7 +131,7 @@ test("a losslessness check is judged by its p-value alone, and named by its faul
 });
 
 test("p-values and statistics are written for people", () => {
-  assert.deepEqual([0, 1e-5, 0.04567, 0.5, 0.9987].map(pValue), ["< 1e-12", "= 1.0e-5", "= 0.046", "= 0.5", "= 0.999"]);
+  assert.deepEqual([0, 1e-5, 0.04567, 0.5, 0.9987].map(bounded), ["< 1e−12", "1e−5", "0.046", "0.5", "0.999"]);
   assert.deepEqual([2.7512, 1234.5].map(statistic), ["2.8", "1,235"]);
 });
 
