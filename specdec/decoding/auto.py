@@ -101,7 +101,10 @@ class _Own:
         counts = Counts.of(round, planted)
         self.counts.add(counts)
         self.alone.add(counts)
-        self.idle = 0 if planted.num_draft_tokens else self.idle + 1
+        if planted.num_draft_tokens:
+            self.idle = 0
+        elif not any(node.copied for node in round.nodes):
+            self.idle += 1
         if self.look:
             self.look -= 1
 

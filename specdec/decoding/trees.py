@@ -56,7 +56,7 @@ class Trees:
     def changes(self) -> tuple[Planted, ...]:
         """All trees so far if they changed between rounds or the draft model stopped; otherwise none."""
         trees = [Planted(number, tree.paths, depth) for number, (tree, depth) in self.so_far.items()]
-        return tuple(trees) if len(trees) > 1 or any(tree.depth for tree in trees) else ()
+        return tuple(trees) if len(trees) > 1 or any(tree.depth is not None for tree in trees) else ()
 
     def add(self, number: int, depth: int | None) -> None:
         """Adds the present tree, with its first round `number`, if the round before had another tree. depth:

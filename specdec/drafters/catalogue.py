@@ -119,11 +119,14 @@ def _check_object(method: str, target: Model, draft: Model | None, topology: Any
 DRAFTERS = {
     MODEL: Entry("the small model", _by_model),
     COPIES: Entry(
-        "copies from the text alone", lambda _: CopyingDrafter(NoDrafter()), uses_model=False, has_tree=False
+        "copies from the text alone",
+        lambda parts: CopyingDrafter(NoDrafter(), parts.stopping),
+        uses_model=False,
+        has_tree=False,
     ),
     MODEL_AND_COPIES: Entry(
         "the small model, beside copies from the text",
-        lambda parts: CopyingDrafter(_by_model(parts)),
+        lambda parts: CopyingDrafter(_by_model(parts), parts.stopping),
         check=_check_trees,
     ),
     STRINGS: Entry("a small model with another tokenizer", _by_strings, offered=False, check=check_strings),

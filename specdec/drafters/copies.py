@@ -5,14 +5,15 @@ The path repeats the tokens that followed the last earlier occurrence of the tex
 Where the path and the model's tree agree, they share nodes; the rest of the path hangs below the last shared
 node. The path ends where its tokens become too unlikely to be accepted, estimated from earlier copies in this
 text. If the path promises at least as many tokens as the model's tree can have accepted, the model does not
-draft in that round.
+draft in that round. With "auto" it does not draft either if its tokens are not worth their time beside the
+path, because they help only where the path is wrong (`stopping`).
 
 Under ERSD the text is that of plain decoding, whatever is drafted. The other rules verify the model's tree as
 if there were no path, so that the token after the last accepted node has the target's distribution. If this
 token is on the path, the target has already scored the token after it, and the next token is sampled from
 this score (`methods.copied`). The path, and whether the model drafts, depend only on the text before the
-round, and on which drafts differed from copies at positions that are already decided. So they do not depend
-on noise that is used later (docs/tree_choice.md), and all rules stay lossless with a path.
+round, on measured times, and on what happened to drafts at positions that are already decided. So they do not
+depend on noise that is used later (docs/tree_choice.md), and all rules stay lossless with a path.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from torch import Tensor
 
 from specdec.drafters.automaton import SuffixAutomaton
 from specdec.drafters.base import Drafter, only_root
+from specdec.drafters.stopping import Stopping
 from specdec.methods import Drafted
 from specdec.models import Session
 from specdec.models.requests import Requesting
@@ -71,21 +73,22 @@ class Copies:
         if len(since) == len(disputed) and since[:-1] == disputed[:-1]:
             self._count(_APART, since[-1] == disputed[-1])
 
-    def path(self, most: int, apart: int | None = None) -> tuple[list[int], float]:
-        """The tokens of the path, at most `most`, and the expected number of right tokens.
+    def path(self, most: int, apart: int | None = None) -> tuple[list[int], list[float]]:
+        """The tokens of the path, at most `most`, and for each the probability that the path is right up to
+        and with it.
 
         apart: the first index at which the other drafter drafted different tokens; None if there is none.
         """
-        tokens: list[int] = []
+        tokens, chances = list[int](), list[float]()
         length, copy = self._longest()
-        chance, expected = float(length > 0), 0.0
+        chance = float(length > 0)
         while chance and len(tokens) < most:
             chance *= self._share(_APART) if len(tokens) == apart else self.share(length + len(tokens))
             if chance < _LEAST:
                 break
             tokens.append(next(copy))
-            expected += chance
-        return tokens, expected
+            chances.append(chance)
+        return tokens, chances
 
     def share(self, length: int) -> float:
         """The estimated share of right copies after a repeated suffix of this length (1 or more)."""
@@ -114,8 +117,8 @@ class CopyingDrafter:
     beside: the other drafter. A path is copied even if the text is too long for the other drafter.
     """
 
-    def __init__(self, beside: Drafter):
-        self.beside = beside
+    def __init__(self, beside: Drafter, stopping: Stopping):
+        self.beside, self._stopping = beside, stopping
         self._copies = Copies()
         self._rows: list[int | None] = [0]  # for each row, the row of the other drafter's tree
         self._disputed: list[int] = []  # the last path, up to the first token that the other tree lacks
@@ -133,9 +136,9 @@ class CopyingDrafter:
         if self._disputed:
             self._copies.settle(self._start, self._disputed)
         self._start, self._disputed = len(text_ids), []
-        path, expected = self._copies.path(min(depth, LONGEST))
+        path, chances = self._copies.path(min(depth, LONGEST))
         beside = only_root(text_ids)
-        if expected < min(depth, topology.depth):
+        if sum(chances) < min(depth, topology.depth) and self._stopping.starts(topology, chances):
             beside = yield from self.beside.draft(text_ids, topology, depth, noise)
             row, shared = shared_with(beside, path)
             if shared < len(path) and beside.topology.children[row]:

@@ -3,7 +3,8 @@
 A tree of "auto" fits the average round, but a draft model is sure of some tokens and guesses others. The
 probability that it gives to a drafted token, at temperature 1, tells them apart. `Stopping` learns from the
 verified nodes of a run how often tokens of each probability are accepted. It compares the tokens that the
-next level promises with the price of that level.
+next level promises with the price of that level. Beside a path that was copied from the text (`copies`), a
+level promises tokens only where the path is wrong.
 
 Whether a level is drafted depends on the levels above it and on verified nodes of earlier rounds. It does not
 depend on the level's own draws or on later ones, so all rules stay lossless (docs/tree_choice.md), and ERSD's
@@ -44,7 +45,8 @@ class Stopping:
 
     price: the price of a further level. If it is None, every tree is drafted to its end, and nothing is
     learnt. recorded: the depth at which the draft stopped in an earlier run that is now repeated. depth: the
-    depth at which the latest tree was cut. Both are None for a tree that is not cut.
+    depth at which the latest tree was cut, 0 if only a copied path was drafted. Both are None for a tree that
+    is not cut.
     """
 
     def __init__(self) -> None:
@@ -59,6 +61,18 @@ class Stopping:
     def begin(self) -> None:
         """Prepares for the next round."""
         self._acceptance, self._firsts, self.depth = {0: 1.0}, {}, self.recorded
+        self._copied: Sequence[float] = ()
+
+    def starts(self, topology: Topology, copied: Sequence[float]) -> bool:
+        """Whether the draft model drafts at all beside a path that was copied from the text.
+
+        copied: for each token of the path, the probability that the path is right up to and with it, so that
+        the model's tokens of that depth are of no use; empty without a path.
+        """
+        self._copied = copied
+        if self.depth is None and self.price and copied and not self.worth(topology, [0]):
+            self.depth = 0
+        return self.depth != 0
 
     def drawn(self, topology: Topology, first: Mapping[int, float]) -> None:
         """Estimates the acceptance of the children of some rows. first: for each row, the draft model's
@@ -75,7 +89,9 @@ class Stopping:
         """Whether the children of these rows of one depth promise more tokens than their price."""
         assert self.price is not None, "levels without a price are drafted always"
         average = sum(self._right) / sum(self._tried)
-        gain = average * sum(self._acceptance[row] for row in rows)
+        depth = topology.depths[rows[0]]
+        missed = 1 - self._copied[depth] if depth < len(self._copied) else 1.0
+        gain = missed * average * sum(self._acceptance[row] for row in rows)
         return gain > self.price.level + self.price.node * sum(len(topology.children[row]) for row in rows)
 
     def rename(self, rows: Mapping[int, int]) -> None:

@@ -1,5 +1,7 @@
 """Paths copied from the text change neither ERSD's text nor the distribution of any rule's, in any tree."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from specdec.decoding.trees import Trees
 from specdec.drafters import copies
 from specdec.drafters.catalogue import COPIES, DRAFTERS, MODEL_AND_COPIES
 from specdec.drafters.copies import Copies, joined
+from specdec.drafters.stopping import Price
 from specdec.exactness.losslessness import joint_distribution
 from specdec.methods import DRAFTING, Drafted, Residual, followed
 from specdec.probs import Sampling
@@ -78,11 +81,14 @@ def test_ersd_runs_that_share_trees_of_auto_write_their_texts(drafter):
 
 
 def begun(method, drafter):
-    """Three tokens by the real engine, in one round or several. The texts are longer, so no tree is cut."""
+    """Three tokens by the real engine, in one round or several. The texts are longer, so no tree is cut. In
+    some texts the draft model stops where the path is likely right."""
     settings = RunSettings(method, 8, Sampling(), 0, drafter=drafter)
     tree = TREE if drafter == MODEL_AND_COPIES else Topology([])
     for seed in range(1000):
-        yield first_tokens(Engine(PAIR, settings, Trees(tree), REPEATING, seed).rounds(), 3)
+        run = Engine(PAIR, settings, Trees(tree), REPEATING, seed)
+        run.follow(tree, (None, Price(0.02, 0.0), Price(0.1, 0.0))[seed % 3])
+        yield first_tokens(run.rounds(), 3)
 
 
 EXPECTED = joint_distribution(PAIR.target, REPEATING, 3)
@@ -144,8 +150,9 @@ def test_a_path_needs_a_repeated_suffix_and_is_as_long_as_it_is_likely():
     for text in ([0, 1, 2, 3], [0, 1, 2, 9, 2], [7, 0, 1, 2, 3, 9, 0, 1, 2], REPEATING):
         paths = Copies()
         paths.follow(text)
-        tokens, right = paths.path(16)
-        assert 0 <= right <= len(tokens)
+        tokens, chances = paths.path(16)
+        assert len(chances) == len(tokens)
+        assert all(1 >= a >= b > 0 for a, b in pairwise([1, *chances]))
         lengths.append(len(tokens))
     assert lengths[:2] == [0, 0]
     assert 0 < lengths[2] < lengths[3]
@@ -177,7 +184,7 @@ def test_a_copy_beside_another_draft_counts_where_the_text_tells():
         paths.follow(REPEATING)
         paths.follow(REPEATING + text)
         paths.settle(len(REPEATING), disputed)
-        return paths.path(16, 0)[1]
+        return sum(paths.path(16, 0)[1])
 
     unknown = tokens_after([0, 1, 2], [0, 1])
     assert tokens_after([0, 3], [0, 1]) < unknown < tokens_after([0, 1], [0, 1])

@@ -73,6 +73,7 @@ def test_a_record_repeats_its_text_where_the_draft_stopped(method, drafter, pric
     records = many(topology="auto")
     depths = {tree.depth for record in records[::2] for tree in record.trees}
     assert (len(depths) > 1) == (price is not None and drafter != COPIES)
+    assert (0 in depths) == (price is not None and drafter == MODEL_AND_COPIES), "a path replaced the model"
     for record, beside in zip(records, many(topology=records), strict=True):
         alone = specdec.generate(pair, REPEATING, topology=record, seed=record.seed, **settings)
         assert alone.token_ids == beside.token_ids == record.token_ids
@@ -119,6 +120,22 @@ def test_an_error_of_late_children_is_no_error_of_the_first():
     stopping.begin()
     stopping.drawn(TREES["wide"], {0: 0.97})  # of another kind
     assert stopping.worth(TREES["wide"], [1])
+
+
+def test_a_level_beside_a_copied_path_counts_only_where_the_path_may_be_wrong():
+    stopping, tree = Stopping(), sequence(3)
+    stopping.price = Price(0.2, 0.0)  # of tokens without another mark, the share that is assumed is above 0.6
+    for copied, starts in (((), True), ((0.5,), True), ((0.8, 0.5), False)):
+        stopping.begin()
+        assert (stopping.starts(tree, copied), stopping.depth) == (starts, None if starts else 0)
+    for copied, goes_on in (((), True), ((0.6,), True), ((0.6, 0.6), False)):
+        stopping.begin()
+        assert stopping.starts(tree, copied)
+        stopping.drawn(tree, {0: 0.05})
+        assert stopping.worth(tree, [1]) == goes_on
+    stopping.price = None
+    stopping.begin()
+    assert stopping.starts(tree, (0.99,)), "without a price the model always drafts"
 
 
 def test_a_round_of_copies_alone_says_nothing_about_the_draft():
