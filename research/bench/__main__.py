@@ -1,8 +1,6 @@
 """`specdec bench`, with the processor time of each part of a round, also on a pair with random weights:
 `python -m research.bench --synthetic 66m`."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Any
