@@ -8,12 +8,11 @@ multiplied by each of `FACTORS` (`specdec.drafters.stopping`). Each text is deco
 Times leave out the prompt's prefill. A ratio is the geometric mean over the texts.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys
 import time
+from argparse import ArgumentDefaultsHelpFormatter
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import geometric_mean
@@ -33,10 +32,8 @@ from specdec.topology import sequence
 
 PROMPTS = Path(__file__).resolve().parent.parent / "assets" / "twelve_prompts.txt"
 FACTORS = (0.6, 0.8, 1.0, 1.2)
-DEPTHS, SIZES = (1, 2, 3, 4, 5, 6), (4, 8)
-"""The fixed sequences and optimal trees have these numbers of drafted tokens."""
-LATE = 64
-"""The tokens after this many are also timed by themselves, because "auto" has learnt from the first ones."""
+DEPTHS, SIZES = (1, 2, 3, 4, 5, 6), (4, 8)  # drafted tokens of the fixed sequences and optimal trees
+LATE = 64  # tokens after this many are also timed alone, because "auto" has learnt from the first ones
 PLAIN, AUTO = "plain decoding", "auto"
 
 
@@ -52,8 +49,7 @@ class Text(NamedTuple):
 
 def against_trees(pair: ModelPair, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The ways to decode: plain decoding, fixed trees and "auto", as arguments of `stream`."""
-    sampling = {name: settings[name] for name in ("method", "temperature")}
-    acceptance = measure_acceptance(pair, **sampling)
+    acceptance = measure_acceptance(pair, method=settings["method"], temperature=settings["temperature"])
     trees = {f"sequence({k})": sequence(k) for k in DEPTHS}
     trees |= {f"optimal({k})": optimal_topology(acceptance, k) for k in SIZES}
     fixed = {name: {"topology": tree} for name, tree in trees.items()}
@@ -115,15 +111,16 @@ def _summary(own: Sequence[Text], plain: Sequence[Text]) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the speed of each way to decode. ValueError is a user's mistake."""
-    parser = Parser(prog="python -m research.auto_speed", description=__doc__)
+    parser = Parser("python -m research.auto_speed", description=__doc__)
+    parser.formatter_class = ArgumentDefaultsHelpFormatter
     add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
     add = parser.add_argument
     add("--prompt-file", type=Path, default=PROMPTS, help="a prompt in each line")
-    add("--method", default="ersd", help="the method (default: ersd)")
-    add("--temperature", type=float, default=0.3, help="the temperature (default: 0.3)")
+    add("--method", default="ersd")
+    add("--temperature", type=float, default=0.3)
     add("--draft-temperature", type=float, help="the draft's temperature; a high one makes it useless")
-    add("--tokens", type=int, default=128, help="most tokens of a text (default: 128)")
-    add("--repeats", type=int, default=1, help="texts of each prompt (default: 1)")
+    add("--tokens", type=int, default=128, help="most tokens of a text")
+    add("--repeats", type=int, default=1, help="texts of each prompt")
     add("--prices", action="store_true", help="compare prices of a further level instead of fixed trees")
     add("--json", type=to_write, help="write the figures here")
     options = parser.parse_args(arguments)
@@ -131,16 +128,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     encode = pair.chat_prompt if pair.chats else pair.encode
     prompts = [encode(prompt) for prompt in prompts_of(options.prompt_file)]
     settings = {name: getattr(options, name) for name in ("method", "temperature", "draft_temperature")}
-    settings["seed"] = 1
-    settings["max_new_tokens"] = whole("tokens", options.tokens, 1)
+    settings |= {"seed": 1, "max_new_tokens": whole("tokens", options.tokens, 1)}
     ways = against_prices() if options.prices else against_trees(pair, settings)
     found = compared(pair, prompts, settings, ways, whole("repeats", options.repeats, 1))
-    head = ["", "times plain decoding", f"after {LATE} tokens", "tokens per call"]
-    cells = [
-        [way, *("" if row[name] is None else f"{row[name]:.2f}" for name in head[1:])]
-        for way, row in found.items()
-    ]
-    print(columns([head, *cells]))
+    lines = [["", "times plain decoding", f"after {LATE} tokens", "tokens per call"]]
+    for way, row in found.items():
+        lines.append([way, *("" if row[name] is None else f"{row[name]:.2f}" for name in lines[0][1:])])
+    print(columns(lines))
     if options.json:
         results = json.loads(options.json.read_text()) if options.json.exists() else {}
         names = [Path(model.name).name for model in (pair.target, pair.drafting)]

@@ -1,7 +1,6 @@
 """Measures how often rounding changes a token: with one shared race, greedily, and with independent samples.
 
     python -m research.experiments.rounding           # both pairs of models, some minutes
-    python -m research.experiments.rounding --smoke   # every stage, in seconds
 
 Each number format scores the same texts token by token. It is compared with float32 by total variation, by
 the exact probability that the winners of one race differ, by the bound on that probability, and by how often
@@ -9,8 +8,6 @@ the winners differed in `RACES` races per token. Whole texts are compared as wel
 with that of ERSD on sequence(4), in the same number format. The expected number of differing texts is the sum
 of the exact probabilities up to the first difference.
 """
-
-from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -39,10 +36,8 @@ from specdec.race import derived_seed, log_exponentials
 from specdec.stats import IndexAcceptance
 from specdec.topology import sequence
 
-RACES = 16
-"""The number of races per token in which winners are compared."""
-ROWS = 5
-"""The number of tokens that ERSD scores together on sequence(4): the last token and four drafted ones."""
+RACES = 16  # per token, in which winners are compared
+ROWS = 5  # tokens that ERSD scores together on sequence(4): the last token and four drafted ones
 
 
 class Arithmetic(NamedTuple):
@@ -91,7 +86,6 @@ COMPARED = {name: (REFERENCE, name) for name in ARITHMETICS if name != REFERENCE
 """The two arithmetics that each comparison compares."""
 WHOLE = {"float32": REFERENCE, "bfloat16 weights": "bfloat16 weights", "bfloat16, torch": ONE_ROW}
 """The arithmetics in which whole texts are decoded."""
-SUMS = ("distance", "bound", "expected", "parted", "greedy", "independent")
 
 
 @lru_cache(1)
@@ -127,7 +121,7 @@ def measured(pair: ModelPair, text: Text) -> Row:
     by = {}
     for name, (one, other) in COMPARED.items():
         p, q = log_p[one].double().exp(), log_p[other].double().exp()
-        sums = {
+        by_token = {
             "distance": theory.total_variation(p, q),
             "bound": 1 - theory.ersd_total_variation_bound(p, q),
             "expected": parting.race_parting(p, q),
@@ -135,7 +129,7 @@ def measured(pair: ModelPair, text: Text) -> Row:
             "greedy": parting.greedy_parting(p, q),
             "independent": parting.independent_parting(p, q),
         }
-        by[name] = {field: float(values.sum()) for field, values in sums.items()}
+        by[name] = {field: float(values.sum()) for field, values in by_token.items()}
     whole = {name: _compared(pair, models[each], text) for name, each in WHOLE.items()}
     return {"tokens": count, "by": by, "whole": whole}
 
@@ -168,7 +162,7 @@ def summary(runs: Mapping[str, Sequence[Row]]) -> Row:
     """A row for each pair and comparison, and one for each arithmetic of whole texts."""
     points = [
         {"pair": pair, "compared": name, "tokens": sum(run["tokens"] for run in some)}
-        | {field: quotient([run | run["by"][name] for run in some], field) for field in SUMS}
+        | {field: quotient([run | run["by"][name] for run in some], field) for field in some[0]["by"][name]}
         for pair, some in runs.items()
         for name in COMPARED
     ]

@@ -1,19 +1,17 @@
 """The runner of all experiments.
 
-An experiment has a list of cells, a function that measures cells, and a summary. A cell is a dictionary of
-settings, such as tree and prompt. Measuring it gives a row: these settings and the measured values. The
-runner measures the cells that the results file lacks and stores each row. Then it asks for the list of cells
-again, until none is lacking. So a stopped experiment resumes, and the list may depend on the rows so far. The
-summary is made from the rows.
+An experiment has cells, a function that measures cells, and a summary. A cell is a dictionary of settings,
+such as tree and prompt. Measuring it gives a row: these settings and the measured values. The runner measures
+the cells that the results file lacks, stores each row, and asks for the cells again until none is lacking. So
+a stopped experiment resumes, and the cells may depend on the rows so far.
 """
-
-from __future__ import annotations
 
 import json
 import os
 import signal
 import sys
 from abc import ABC, abstractmethod
+from argparse import ArgumentDefaultsHelpFormatter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,12 +27,79 @@ from specdec.commands import Parser, columns, to_write, without_traceback, write
 from specdec.phrases import MISSING, number, with_interval
 
 
+class Store:
+    """The results file of one experiment: JSON lines, first a header and then a row for each finished run.
+
+    A line is complete when it ends in a newline. An incomplete last line, which a stopped process left, is
+    ignored, and is removed when the experiment continues.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def read(self) -> tuple[Row | None, list[Row]]:
+        """The header (None for a new file) and the rows. ValueError names a line that is no JSON object."""
+        records: list[Any] = []
+        for place, line in enumerate(self._lines().splitlines(), start=1):
+            try:
+                records.append(json.loads(line))
+            except ValueError:
+                message = f"{self.path}, line {place}: not a JSON object; is this a results file?"
+                raise ValueError(message) from None
+        header, *rows = records or [None]
+        if records and not (isinstance(header, dict) and {"settings", "pair"} <= header.keys()):
+            raise ValueError(f"{self.path}, line 1: not the header of an experiment; give another file")
+        return header, rows
+
+    def _lines(self) -> bytes:
+        """The bytes of the file's complete lines."""
+        whole = self.path.read_bytes() if self.path.exists() else b""
+        return whole[: whole.rfind(b"\n") + 1]
+
+    @contextmanager
+    def continued(self, header: Row) -> Iterator[None]:
+        """Locks the file for an experiment with this header. A new file gets the header.
+
+        ValueError if the file has other settings or another pair, or if another experiment has locked it.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(f"{self.path}.lock", timeout=0):
+                earlier = self.read()[0] or header
+                for name in ("settings", "pair"):
+                    for key, ours in header[name].items():
+                        if (theirs := earlier[name].get(key)) != ours:
+                            raise ValueError(
+                                f"{self.path} was begun with {name} {key} = {theirs!r}, not {ours!r}: "
+                                "use that, or another results file"
+                            )
+                with self.path.open("ab") as file:
+                    file.truncate(len(self._lines()))
+                if earlier is header:
+                    self.append(header)
+                yield
+        except Timeout:
+            message = f"another experiment is writing to {self.path}; wait, or use another file"
+            raise ValueError(message) from None
+
+    def append(self, row: Row) -> None:
+        """Adds a row as one line. ValueError if it can't be written, as on a full disk."""
+        try:
+            with self.path.open("a") as file:
+                file.write(json.dumps(row, separators=(",", ":")) + "\n")
+        except OSError as error:
+            raise ValueError(
+                f"{self.path} could not be written: {error.strerror}. The runs in it are kept: make room, "
+                "then give the same command to continue"
+            ) from error
+
+
 class Sweep(NamedTuple):
     """The cells of an experiment, and the function that measures them.
 
     header: the first line of the results file; a file with other settings or another pair is refused. cells:
-    a function of the rows so far, which returns all cells that are known from them, in order, each once.
-    measure: yields the row of each given cell as soon as it is measured.
+    a function of the rows so far, which returns all cells that are known from them, in order. measure: yields
+    the row of each given cell as soon as it is measured.
     """
 
     header: Row
@@ -57,80 +122,6 @@ class Sweep(NamedTuple):
         fields = next(iter(cells.values()), ())
         done = {key_of(row, fields) for row in rows}
         return [cell for key, cell in cells.items() if key not in done]
-
-
-class Store:
-    """The results file of one experiment: JSON lines, first a header and then one line (row) for each
-    finished run.
-
-    A line is complete when it ends in a newline. An incomplete last line, which a stopped process left, is
-    ignored, and is removed when the experiment continues.
-    """
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    def read(self) -> tuple[Row | None, list[Row]]:
-        """The header (None for a new file) and the rows. ValueError names a line that is no JSON object."""
-        records = []
-        for place, line in enumerate(self._lines().splitlines(), start=1):
-            try:
-                records.append(json.loads(line))
-            except ValueError:
-                raise ValueError(
-                    f"{self.path}, line {place}: not a JSON object; is this a results file?"
-                ) from None
-        header = records[0] if records else None
-        parts = [isinstance(header, dict) and header.get(name) for name in ("settings", "pair")]
-        if records and not all(isinstance(part, dict) for part in parts):
-            raise ValueError(f"{self.path}, line 1: not the header of an experiment; give another file")
-        return header, records[1:]
-
-    def _lines(self) -> bytes:
-        """The bytes of the file's complete lines."""
-        whole = self.path.read_bytes() if self.path.exists() else b""
-        return whole[: whole.rfind(b"\n") + 1]
-
-    @contextmanager
-    def continued(self, header: Row) -> Iterator[None]:
-        """Locks the file for an experiment with this header. A new file gets the header.
-
-        ValueError if the file has other settings or another pair, or if another experiment has locked it.
-        """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with FileLock(f"{self.path}.lock", timeout=0):
-                earlier, _ = self.read()
-                self._check_same(earlier or header, header)
-                with self.path.open("ab") as file:
-                    file.truncate(len(self._lines()))
-                if earlier is None:
-                    self.append(header)
-                yield
-        except Timeout:
-            raise ValueError(
-                f"another experiment is writing to {self.path}; wait, or use another file"
-            ) from None
-
-    def _check_same(self, earlier: Row, header: Row) -> None:
-        for name in ("settings", "pair"):
-            for key, ours in header[name].items():
-                if (theirs := earlier[name].get(key)) != ours:
-                    raise ValueError(
-                        f"{self.path} was begun with {name} {key} = {theirs!r}, not {ours!r}: "
-                        "use that, or another results file"
-                    )
-
-    def append(self, row: Row) -> None:
-        """Adds a row as one line. ValueError if it can't be written, as on a full disk."""
-        try:
-            with self.path.open("a") as file:
-                file.write(json.dumps(row, separators=(",", ":")) + "\n")
-        except OSError as error:
-            raise ValueError(
-                f"{self.path} could not be written: {error.strerror}. The runs in it are kept: make room, "
-                "then give the same command to continue"
-            ) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +148,8 @@ class Experiment(ABC):
 
     def parser(self) -> Parser:
         """The options of the command."""
-        parser = Parser(prog=f"python -m research.{self.name}", description=self.about)
+        parser = Parser(f"python -m research.{self.name}", description=self.about)
+        parser.formatter_class = ArgumentDefaultsHelpFormatter
         add, results = parser.add_argument, Path(self.name.rpartition(".")[2] + ".jsonl")
         add("--results", type=Path, default=results, help="JSON lines, to which runs are appended")
         alone = "the file for the summary; without FILE, print the summary of --results and run nothing"
@@ -221,11 +213,10 @@ def _announce(store: Store, header: Row) -> None:
     if begun is None:
         return
     print(f"{store.path} has {len(rows):,} finished runs, which are not done again", file=sys.stderr)
-    for name in ("machine", "versions"):
-        for key, value in header.get(name, {}).items():
-            before = begun.get(name, {}).get(key)
-            if key != "date" and before != value:
-                print(f"note: the file was begun with {key} {before}; now it is {value}", file=sys.stderr)
+    for key, value in (header.get("machine", {}) | header.get("versions", {})).items():
+        before = (begun.get("machine", {}) | begun.get("versions", {})).get(key)
+        if key != "date" and before != value:
+            print(f"note: the file was begun with {key} {before}; now it is {value}", file=sys.stderr)
 
 
 def _tables(value: Any, name: str) -> Iterator[str]:

@@ -5,8 +5,6 @@ arrival of the node's race, so the draft's next arrivals predict it. This is not
 rules, see Kumar, Dao and May, "Speculative speculative decoding", 2026.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
