@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 
 import torch
 
+from specdec import ModelPair, Topology, stream
 from specdec.checks import whole
 from specdec.commands import Parser, add_pair, to_write, without_traceback, write_json
 from specdec.decoding.batch import Batch
-from specdec.decoding.run import Run, stream
+from specdec.decoding.run import Run
 from specdec.loading import load_with_progress
 from specdec.methods import METHODS
-from specdec.pair import ModelPair
 from specdec.race import derived_seed
-from specdec.topology import Topology, sequence, specinfer
 from specdec.topology import batch as batch_of
+from specdec.topology import sequence, specinfer
 
 TREES = (
     *(sequence(k) for k in (1, 2, 4, 7)),
@@ -55,14 +55,13 @@ class Plan(NamedTuple):
 
 
 class Differences(NamedTuple):
-    """The numbers of compared runs and tokens, and of runs and tokens that differ. All tokens of a text count
-    as different from the first difference on. together: the most runs in one step."""
+    """The numbers of compared runs and tokens, and of runs and tokens that differ."""
 
     runs: int
     tokens: int
     different_runs: int
-    different_tokens: int
-    together: int
+    different_tokens: int  # all tokens of a text from its first difference on
+    together: int  # the most runs in one step
 
 
 def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: int, seed: int) -> list[Plan]:

@@ -17,12 +17,12 @@ from torch import Tensor
 
 import specdec
 from research.timing import forward_seconds
+from specdec import ModelPair
 from specdec.commands import Parser, spread, to_write, without_traceback, write_json
 from specdec.devices import machine
 from specdec.exactness.audit.openai import posted
 from specdec.models.packed import PackedModel
 from specdec.models.packed_check import exact_logits
-from specdec.pair import ModelPair
 from specdec.theory import total_variation
 
 PROMPTS = (

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from specdec import ModelPair, Topology, stream
 from specdec.commands import Parser, columns, to_write, without_traceback
 from specdec.decoding.acceptance import finished, fixed_prompts
 from specdec.decoding.auto import with_repeated
 from specdec.decoding.batch import Batch
 from specdec.decoding.joint_trees import Node, rounds
-from specdec.decoding.run import stream
 from specdec.loading import load_with_progress
-from specdec.pair import ModelPair
 from specdec.payoff.command import save
 from specdec.payoff.measuring import measuring
 from specdec.payoff.setups import THOROUGH, SetUp
@@ -29,7 +28,7 @@ from specdec.race import derived_seed
 from specdec.settings import RunSettings
 from specdec.shipped import SMOLLM2, STORIES
 from specdec.theory import node_acceptance
-from specdec.topology import Topology, named
+from specdec.topology import named
 from specdec.trace import Method
 
 WITHIN = 0.1  # the largest accepted difference between prediction and measurement, as a share

@@ -5,11 +5,11 @@ from functools import partial
 from typing import Any
 
 from research.audit import llama_cpp, mlx, onnxruntime, openvino, sequential
+from specdec import ModelPair
 from specdec.exactness.audit.engines import Engine, installed
 from specdec.exactness.audit.engines import engines as users_engines
 from specdec.exactness.audit.run import Sample
 from specdec.exactness.audit.transformers import assisted, transformers
-from specdec.pair import ModelPair
 
 _DRAFTING = {
     "transformers-assisted": "min(1, p/q), residual",

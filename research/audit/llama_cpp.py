@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from research.audit.writing import write
+from specdec import ModelPair
 from specdec.exactness.audit.engines import Engine
 from specdec.exactness.audit.openai import llama
 from specdec.exactness.audit.run import Sample
-from specdec.pair import ModelPair
 
 SECONDS = 120  # the longest time that a server may take to start
 _DRAFT = ("--spec-type", "draft-simple", "-md", "{draft}")

@@ -7,9 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from specdec import ModelPair
 from specdec.exactness.audit.engines import Engine, installed
 from specdec.exactness.audit.run import Counting, Sample
-from specdec.pair import ModelPair
 
 
 def mlx(pair: ModelPair, k: int) -> Sample:

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from research.audit.openvino_graph import convert_pair
+from specdec import ModelPair
 from specdec.exactness.audit.engines import Engine, installed
 from specdec.exactness.audit.run import Sample
-from specdec.pair import ModelPair
 
 _ALL = (1 << 64) - 1
 

@@ -14,14 +14,13 @@ import torch
 
 from research.audit import tiny
 from research.audit.engines import engines
+from specdec import ModelPair, generate_many
 from specdec.checks import whole
 from specdec.commands import Parser, without_traceback, write_json
-from specdec.decoding.batch import generate_many
 from specdec.exactness.audit.engines import tree_of
 from specdec.exactness.audit.report import saved
 from specdec.methods import DRAFTING
 from specdec.models import HFModel
-from specdec.pair import ModelPair
 
 TOKENS, BATCH = 24, 8
 Text = Callable[[int], Sequence[int]]  # returns the token ids of the text for a seed

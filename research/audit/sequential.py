@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from specdec import ModelPair
 from specdec.exactness.audit.engines import Engine, installed
 from specdec.exactness.audit.run import Counting, Sample
-from specdec.pair import ModelPair
 
 _RULES = {  # by name: the verification rule, and the module and the function that apply it
     "standard": ("min(1, p/q), residual", "standard_sd", "standard_speculative_step"),

@@ -13,9 +13,9 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from specdec import ModelPair
 from specdec.exactness.audit.transformers import draft_exactly
 from specdec.models import HFModel
-from specdec.pair import ModelPair
 
 PROMPT = (1, 2, 1)
 TOKENS = 16

@@ -14,14 +14,11 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
+from specdec import ModelPair, generate, generate_many, optimal_topology
 from specdec.bench.contestants import Workload, now
 from specdec.commands import columns
-from specdec.decoding.batch import generate_many
-from specdec.decoding.run import generate
 from specdec.models import HFModel
 from specdec.models.lean import LeanDecoder
-from specdec.optimal import optimal_topology
-from specdec.pair import ModelPair
 from specdec.topology import sequence
 
 NODES = (0, 1, 2, 4, 8, 16, 32, 64, 128, 384)  # drafted tokens of the trees whose forwards are timed

@@ -21,7 +21,7 @@ from specdec.bench.measure import least_seconds
 from specdec.commands import Parser, to_write, without_traceback, write_json
 from specdec.devices import machine
 from specdec.models.kernels import compiled, layout
-from specdec.models.kernels.packing import pack, row_steps
+from specdec.models.kernels.packing import pack, round_rows
 
 SHAPES = ((2048, 8192), (768, 32000))  # the matrices: (number of inputs, number of outputs)
 ROWS = (1, 2, 3, 5, 9, 17)
@@ -55,7 +55,9 @@ def _measured(multiply: Callable[[str], int], shape: tuple[int, int], times: int
     source = weight.bfloat16()
     work: dict[Any, Callable[[], object]] = {"copy": partial(source.clone().copy_, source)}
     for kind in layout.BYTES:
-        stored = weight.to(getattr(torch, layout.DTYPES[kind])) if kind != "int8" else _rounded(weight)
+        stored = weight.to(getattr(torch, layout.DTYPES["float32" if kind == "int8" else kind]), copy=True)
+        if kind == "int8":
+            round_rows(stored)
         for count in ROWS:
             work["ours", kind, count] = _ours(multiply, stored, kind, torch.randn(count, inputs))
             if kind in BESIDE:
@@ -69,11 +71,6 @@ def _measured(multiply: Callable[[str], int], shape: tuple[int, int], times: int
         for kind in layout.BYTES
         for count in ROWS
     ]
-
-
-def _rounded(weight: Tensor) -> Tensor:
-    steps = row_steps(weight)[:, None]
-    return (weight / steps).round().clamp(-127, 127) * steps
 
 
 def _ours(multiply: Callable[[str], int], weight: Tensor, kind: str, x: Tensor) -> Callable[[], None]:

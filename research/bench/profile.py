@@ -12,13 +12,13 @@ from typing import Any
 from unittest.mock import patch
 
 import specdec.drafters.model
+from specdec import ModelPair
 from specdec.bench.contestants import Contestant, Workload
 from specdec.bench.measure import run
 from specdec.commands import columns
 from specdec.methods import METHODS
 from specdec.models import Session
 from specdec.models.sessions import states
-from specdec.pair import ModelPair
 from specdec.race import Races
 from specdec.race.races import HostRace
 from specdec.race.sparse import SparseRace

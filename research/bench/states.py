@@ -12,8 +12,8 @@ import torch
 from transformers import PreTrainedModel
 
 from research.bench.synthetic import SPREAD, TEXT, calibrate, random_model
+from specdec import ModelPair
 from specdec.models import HFModel
-from specdec.pair import ModelPair
 
 ACCEPTANCE = 0.75  # the default probability with which GSD accepts the first drafted token
 WIDTH, DRAFT_WIDTH, VOCABULARY = 640, 320, 16384

@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 import torch
 import transformers
 from torch import Tensor
-from transformers import LlamaForCausalLM
 
+from specdec import ModelPair
 from specdec.checks import real
 from specdec.models import HFModel
 from specdec.models.kernels.packing import round_matrices
 from specdec.models.load import ROUNDED, checked_dtype
-from specdec.pair import ModelPair
 from specdec.theory import gsd_acceptance
 
 TEXT = 64  # tokens of the text on which the acceptance is measured
@@ -86,10 +85,13 @@ def synthetic_pair(
     _contain(target, draft, preset)
     later = target.model.layers[preset.draft.layers :]
     outputs = [part.weight for layer in later for part in (layer.self_attn.o_proj, layer.mlp.down_proj)]
-    reached = calibrate(target, draft, outputs, _text(draft), preset.acceptance)
+    first = torch.zeros(1, 1, dtype=torch.int64, device=draft.device)
+    sampling: dict[str, Any] = {"do_sample": True, "top_k": 0, "max_new_tokens": TEXT - 1, "pad_token_id": 0}
+    text: Any = draft.generate(first, attention_mask=torch.ones_like(first), **sampling)
+    reached = calibrate(target, draft, outputs, text, preset.acceptance)
     if abs(reached - preset.acceptance) > 0.05:
         raise ValueError(f"acceptance {preset.acceptance} can't be reached: {reached:.3f} is the nearest")
-    draft.to(checked_dtype(draft_dtype or dtype))  # type: ignore[arg-type]  # transformers hides a method
+    draft.to(checked_dtype(draft_dtype or dtype))
     if draft_dtype == ROUNDED:
         round_matrices(draft)
     return ModelPair(*(HFModel(model) for model in (target, draft))), reached
@@ -121,7 +123,7 @@ def checked_acceptance(acceptance: float) -> float:
     return number
 
 
-def _random_llama(shape: LlamaSizes, vocab_size: int, dtype: torch.dtype, device: str) -> LlamaForCausalLM:
+def _random_llama(shape: LlamaSizes, vocab_size: int, dtype: torch.dtype, device: str) -> Any:
     names = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads")
     sizes: dict[str, Any] = dict(zip((*names, "num_key_value_heads", "head_dim"), shape, strict=True))
     sizes |= {"vocab_size": vocab_size, "max_position_embeddings": 4096, "tie_word_embeddings": False}
@@ -145,7 +147,7 @@ def random_model(family: str, dtype: torch.dtype, **sizes: Any) -> Any:
 
 
 @torch.no_grad()
-def _contain(target: LlamaForCausalLM, draft: LlamaForCausalLM, preset: Preset) -> None:
+def _contain(target: Any, draft: Any, preset: Preset) -> None:
     """Writes the draft into the first layers, channels and heads of the target, and zeros beside it."""
     big, small = preset.target, preset.draft
     # RMSNorm divides by a smaller number in the wider stream, which is mostly zeros.
@@ -187,10 +189,3 @@ def calibrate(target: Any, draft: Any, outputs: Sequence[Tensor], ids: Tensor, a
         reached = gsd_acceptance(target(ids).logits[0].float().softmax(-1), q).mean().item()
         low, high = (math.log(factor), high) if reached > acceptance else (low, math.log(factor))
     return reached
-
-
-def _text(draft: Any) -> Tensor:
-    """A text [1, TEXT] that is sampled from the draft."""
-    first = torch.zeros(1, 1, dtype=torch.int64, device=draft.device)
-    settings: dict[str, Any] = {"do_sample": True, "top_k": 0, "max_new_tokens": TEXT - 1, "pad_token_id": 0}
-    return draft.generate(first, attention_mask=torch.ones_like(first), **settings)

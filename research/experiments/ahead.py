@@ -24,12 +24,9 @@ from research.estimates import Row
 from research.experiments.texts import Text, TextExperiment, distributions, own_ranks, quotient, rounds_on
 from research.theory import preparation
 from research.timing import forward_seconds
-from specdec import theory
-from specdec.decoding.run import generate
-from specdec.optimal import optimal_topology
-from specdec.pair import ModelPair
+from specdec import ModelPair, Topology, generate, optimal_topology, theory
 from specdec.shipped import SMOLLM2, STORIES
-from specdec.topology import Topology, sequence
+from specdec.topology import sequence
 
 PREPARED = (1, 2, 3, 4, 8, 16, 32)  # numbers of continuations that are prepared
 GUESSES = (1, 2, 4, 8, 16, 32)  # numbers of guesses for the token that follows one rejected draft

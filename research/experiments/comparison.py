@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 from research.estimates import Estimate, Row, finished, grouped, quotient
 from research.experiments.settings import read_prompts, seed_of
 from research.experiments.sweep import Experiment, Sweep
+from specdec import ModelPair, load_pair, measure_acceptance, optimal_topology, stream
 from specdec.decoding.batch import decode_together
-from specdec.decoding.run import Run, measure_acceptance, stream
+from specdec.decoding.run import Run
 from specdec.devices import machine
-from specdec.loading import load_pair
-from specdec.optimal import optimal_topology
-from specdec.pair import ModelPair
 from specdec.shipped import PROMPTS, SMOLLM2, STORIES
 from specdec.topology import batch, sequence
 
@@ -31,14 +29,13 @@ Point = tuple[Any, ...]  # a value for each field of a grid; the runs of a point
 
 
 class SetUp(NamedTuple):
-    """The pair, prompts and trees of a comparison. options: the parsed options of the command.
-
-    trees: for each name of a tree, arguments of `stream`: `topology`, and `method` if it belongs to the tree.
-    """
+    """The pair, prompts and trees of a comparison, and the parsed options of the command."""
 
     pair: ModelPair
     prompts: Sequence[Prompt]
-    trees: Mapping[str, Row]
+    trees: Mapping[
+        str, Row
+    ]  # arguments of `stream` by name: `topology`, and the tree's `method` if it has one
     options: Any
 
     @property
@@ -69,9 +66,8 @@ class Comparison(Experiment):
     """An experiment that compares the points of a grid.
 
     grid: the values of each field. They are arguments of `stream`, except for "tree": its list is empty,
-    because the names of the trees are used. seed: the seeds of all texts are derived from it. prepared:
-    chooses prompts and trees. prompt: returns the prompt of a cell, which is one text at one point.
-    differences: a point's differences from other points, by name. check: called with each decoded text.
+    because the names of the trees are used. seed: the seeds of all texts are derived from it. prompt: returns
+    the prompt of a cell, which is one text at one point. differences: a point's, from other points, by name.
     """
 
     options: Mapping[str, Row] = field(default_factory=lambda: OPTIONS)

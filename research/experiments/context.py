@@ -13,10 +13,9 @@ from typing import Any
 
 from research.estimates import Estimate, combined
 from research.experiments.comparison import OPTIONS, SHORT, Comparison, Point, Prompt, SetUp
-from specdec.context import ContextAcceptance, ContextTree
+from specdec import ContextTree, ModelPair, optimal_topology
+from specdec.context import ContextAcceptance
 from specdec.learn import learn_context
-from specdec.optimal import optimal_topology
-from specdec.pair import ModelPair
 from specdec.shipped import EMBEDDED
 from specdec.trace import Method
 

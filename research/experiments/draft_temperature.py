@@ -10,8 +10,8 @@ All intervals are 95%, clustered by prompt.
 from functools import lru_cache
 
 from research.experiments.comparison import AT_ONCE, Comparison
-from specdec.decoding.run import Run, generate
-from specdec.pair import ModelPair
+from specdec import ModelPair, generate
+from specdec.decoding.run import Run
 
 TEMPERATURES = (0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0)
 BESIDE = 1.0  # the target's own temperature, with which the draft's other temperatures are compared

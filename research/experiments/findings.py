@@ -72,7 +72,6 @@ class _Findings:
         return ks
 
     def difference(self, strategy: str, k: int) -> Estimate:
-        """GSD's minus ERSD's tokens per target call, with its interval."""
         return self.estimates[Point("gsd", strategy, k)] - self.estimates[Point("ersd", strategy, k)]
 
     def is_level(self, strategy: str, k: int) -> bool:
@@ -81,11 +80,9 @@ class _Findings:
         return low <= LEVEL * whole and high >= -LEVEL * whole and high - low <= 2 * TELLING * whole
 
     def value(self, method: str, strategy: str, k: int) -> float:
-        """Measured tokens per target call at this point."""
         return self.estimates[Point(method, strategy, k)].value
 
     def prediction(self, *point: Any) -> float:
-        """Predicted tokens per target call. point: method, strategy and k."""
         rows = self.summary["points"]
         return next(row["prediction"] for row in rows if (row["method"], row["strategy"], row["k"]) == point)
 
@@ -129,13 +126,12 @@ class _Findings:
 
     @_finding("batch_level", "Batch levels off just below 2 tokens per target call.", "Section 5, Figure 3")
     def batch_levels_off(self) -> Outcome:
-        before, last = self.grid("batch", 2)[-2:]
-
-        def check(method: str) -> Outcome:
+        (before, last), outcomes = self.grid("batch", 2)[-2:], []
+        for method in BOTH:
             values = [self.value(method, "batch", k) for k in (before, last)]
-            return 1.9 < values[1] < 2 and values[1] - values[0] < 0.05, " and ".join(map(number, values))
-
-        return _of_both(check, f"At k = {before} and {last}: ")
+            holds = 1.9 < values[1] < 2 and values[1] - values[0] < 0.05
+            outcomes.append((holds, " and ".join(map(number, values))))
+        return _of_both(outcomes, f"At k = {before} and {last}: ")
 
     @_finding("sequence", "Sequence is better under GSD.", "Section 5, Figure 3")
     def sequence_under_gsd(self) -> Outcome:
@@ -151,63 +147,57 @@ class _Findings:
         ks = [k for k in self.grid("sequence", 1) if k in self.grid("specinfer", 0)]
         if not ks:
             raise _NotMeasured("specinfer and sequence: 1 point of both methods is needed, 0 are there")
-
-        def check(method: str) -> Outcome:
-            of = self.estimates
-            gains = [of[Point(method, "specinfer", k)] - of[Point(method, "sequence", k)] for k in ks]
-            return mean(gains).interval[0] > 0, with_interval(mean(gains).to_json())
-
-        return _of_both(check, f"The mean gain over sequence at k = {_listed(ks)}: ")
+        of, outcomes = self.estimates, []
+        for method in BOTH:
+            gain = mean([of[Point(method, "specinfer", k)] - of[Point(method, "sequence", k)] for k in ks])
+            outcomes.append((gain.interval[0] > 0, with_interval(gain.to_json())))
+        return _of_both(outcomes, f"The mean gain over sequence at k = {_listed(ks)}: ")
 
     @_finding("specinfer_level", "SpecInfer's tree levels off too.")
     def specinfer_levels_off(self) -> Outcome:
-        ks = self.grid("specinfer", 3)
-
-        def check(method: str) -> Outcome:
-            values = [self.value(method, "specinfer", k) for k in ks]
-            early, late = ((values[i + 1] - values[i]) / (ks[i + 1] - ks[i]) for i in (0, len(ks) - 2))
-            return late < early / 4, f"{number(early)}, then {number(late)}"
-
+        ks, outcomes = self.grid("specinfer", 3), []
+        for method in BOTH:
+            gains = np.diff([self.value(method, "specinfer", k) for k in ks]) / np.diff(ks)
+            early, late = float(gains[0]), float(gains[-1])
+            outcomes.append((late < early / 4, f"{number(early)}, then {number(late)}"))
         spans = f"from k = {ks[0]} to {ks[1]}, then from {ks[-2]} to {ks[-1]}"
-        return _of_both(check, f"The gain per drafted token {spans}: ")
+        return _of_both(outcomes, f"The gain per drafted token {spans}: ")
 
     @_finding(
         "above_prediction", "Sequence on real text is above the 0-th order prediction.", "Section 5, Figure 3"
     )
     def above_prediction(self) -> Outcome:
-        def words(*point: Any) -> str:
-            measured = self.estimates[Point(*point)]
-            shown = with_interval(measured.to_json()) if point[1] == "sequence" else number(measured.value)
-            return f"{shown} measured, {number(self.prediction(*point))} predicted"
-
-        def check(method: str) -> Outcome:
-            point = method, "sequence", k
-            return self.estimates[Point(*point)].interval[0] > self.prediction(*point), words(*point)
-
-        k = self.grid("sequence", 1)[-1]
-        holds, said = _of_both(check, f"At k = {k}: ")
+        k, outcomes = self.grid("sequence", 1)[-1], []
+        for method in BOTH:
+            estimate, prediction = (
+                self.estimates[Point(method, "sequence", k)],
+                self.prediction(method, "sequence", k),
+            )
+            words = f"{with_interval(estimate.to_json())} measured, {number(prediction)} predicted"
+            outcomes.append((estimate.interval[0] > prediction, words))
+        holds, words = _of_both(outcomes, f"At k = {k}: ")
         for last in self.grid("optimal", 0)[-1:]:
             optimal = [
-                f"{name} {words(method, 'optimal', last)} at k = {last}" for method, name in BOTH.items()
+                f"{name} {number(self.value(method, 'optimal', last))} measured, "
+                f"{number(self.prediction(method, 'optimal', last))} predicted at k = {last}"
+                for method, name in BOTH.items()
             ]
-            said += f" Optimal tree: {listed(optimal)}."
-        return holds, said
+            words += f" Optimal tree: {listed(optimal)}."
+        return holds, words
 
     @_finding("logarithm", "The optimal tree grows with log k.", "Section 5, Theorem 4.1")
     def logarithmic(self) -> Outcome:
-        ks = self.grid("optimal", 4, least=LARGE_K)
-
-        def check(method: str) -> Outcome:
+        ks, outcomes = self.grid("optimal", 4, least=LARGE_K), []
+        for method in BOTH:
             slope, _, fit = self.slopes(method, ks)
-            return slope > 0 and fit > 0.98, f"{number(slope)} tokens per doubling, R² = {number(fit)}"
-
-        return _of_both(check, "Line through log₂(k + 1): ")
+            words = f"{number(slope)} tokens per doubling, R² = {number(fit)}"
+            outcomes.append((slope > 0 and fit > 0.98, words))
+        return _of_both(outcomes, "Line through log₂(k + 1): ")
 
     @_finding("slope", "Its slope per doubling of k is close to 1 / H[R].", "Section 4, Theorem 4.1")
     def slope_beside_entropy(self) -> Outcome:
-        ks = self.grid("optimal", 2, least=LARGE_K)
-
-        def check(method: str) -> Outcome:
+        ks, outcomes = self.grid("optimal", 2, least=LARGE_K), []
+        for method in BOTH:
             slope, predicted, _ = self.slopes(method, ks)
             acceptance = self.summary["acceptance"][method]
             inverse, words = _inverse(acceptance["entropy_of_mean"]), f"{number(slope)} per doubling "
@@ -215,9 +205,8 @@ class _Findings:
             if contexts := acceptance["contexts"]:
                 of_contexts = _inverse(contexts["mean_entropy"]["value"])
                 words += f", with the mean entropy of contexts {number(of_contexts)}"
-            return _alike(slope, inverse), words
-
-        return _of_both(check)
+            outcomes.append((_alike(slope, inverse), words))
+        return _of_both(outcomes)
 
     @_finding("converge", "On the optimal tree both methods converge.")
     def converge(self) -> Outcome:
@@ -235,41 +224,39 @@ class _Findings:
         "Section 5, Figure 4, Lemma 4.2",
     )
     def bound_increments(self) -> Outcome:
-        def check(method: str) -> Outcome:
+        grid, outcomes = self.grid("optimal", 0, least=LARGE_K), []
+        for method in BOTH:
             bounds = self.bounds(method, "fixed_m")
-            ks = [
-                k for k in self.grid("optimal", 0, least=LARGE_K) if math.isfinite(bounds.get(k) or math.inf)
-            ]
+            ks = [k for k in grid if math.isfinite(bounds.get(k) or math.inf)]
             if len(ks) < 4:
                 raise _NotMeasured(f"optimal from {LARGE_K}: 4 points with a bound are needed, not {len(ks)}")
             of_bound = np.diff([bounds[k] for k in ks])
             of_tree = np.diff([self.value(method, "optimal", k) for k in ks])
             grown = of_tree > 0
             middle = float(np.median(of_bound[grown] / of_tree[grown])) if grown.any() else math.nan
-            return _alike(middle, 1.0), f"{number(middle)} from k = {ks[0]} to {ks[-1]}"
-
-        return _of_both(check, "Median of the bound's increment over the tree's: ")
+            outcomes.append((_alike(middle, 1.0), f"{number(middle)} from k = {ks[0]} to {ks[-1]}"))
+        return _of_both(outcomes, "Median of the bound's increment over the tree's: ")
 
     @_finding(
         "bound", "No measured value of the optimal tree is above the minimal bound.", "Figure 3, Lemma 4.2"
     )
     def bound_holds(self) -> Outcome:
-        def check(method: str) -> Outcome:
+        outcomes = []
+        for method in BOTH:
             bounds = self.bounds(method, "minimal")
             ks = [k for k in self.grid("optimal", 1) if k in bounds]
             over = [k for k in ks if self.estimates[Point(method, "optimal", k)].interval[0] > bounds[k]]
             margin, closest = min((bounds[k] - self.value(method, "optimal", k), k) for k in ks)
-            above = f", above the bound at k = {_listed(over)}" if over else ""
-            return not over, f"comes closest to the bound at k = {closest}, {number(margin)} below it{above}"
+            words = f"comes closest to the bound at k = {closest}, {number(margin)} below it"
+            words += f", above the bound at k = {_listed(over)}" if over else ""
+            outcomes.append((not over, words))
+        return _of_both(outcomes)
 
-        return _of_both(check)
 
-
-def _of_both(check: Callable[[str], Outcome], start: str = "") -> Outcome:
-    """Runs a check for GSD and ERSD. It holds if it holds for both; `start` begins the sentence on both."""
-    outcomes = {name: check(method) for method, name in BOTH.items()}
-    words = "; ".join(f"{name} {said}" for name, (_, said) in outcomes.items())
-    return all(holds for holds, _ in outcomes.values()), f"{start}{words}."
+def _of_both(outcomes: Sequence[Outcome], start: str = "") -> Outcome:
+    """The outcome for GSD and ERSD. It holds if it holds for both; `start` begins the sentence on both."""
+    words = "; ".join(f"{name} {said}" for name, (_, said) in zip(BOTH.values(), outcomes, strict=True))
+    return all(holds for holds, _ in outcomes), f"{start}{words}."
 
 
 def _at(estimates: Mapping[int, Estimate]) -> str:

@@ -24,9 +24,7 @@ from research.experiments.texts import (
     spread_positions,
 )
 from research.theory import renewal
-from specdec import theory
-from specdec.optimal import optimal_topology
-from specdec.pair import ModelPair
+from specdec import ModelPair, optimal_topology, theory
 from specdec.race import derived_seed, log_exponentials
 from specdec.shipped import SMOLLM2, STORIES
 

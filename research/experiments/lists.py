@@ -17,8 +17,7 @@ from torch import Tensor
 from research.estimates import Row
 from research.experiments.texts import Text, TextExperiment, distributions, quotient, spread_positions
 from research.theory import lists
-from specdec import theory
-from specdec.pair import ModelPair
+from specdec import ModelPair, theory
 from specdec.shipped import SMOLLM2, STORIES
 
 DRAFTS = range(1, 9)

@@ -19,18 +19,15 @@ from research.experiments.settings import STRATEGIES, Settings, read_prompts, se
 from research.experiments.summary import summarize
 from research.experiments.sweep import Experiment, Sweep
 from research.experiments.texts import Text, distributions
-from specdec import theory
+from specdec import Generation, ModelPair, Topology, generate, stream, theory
 from specdec.checks import whole
 from specdec.commands import Parser, add_pair
-from specdec.decoding.run import Run, generate, stream
+from specdec.decoding.run import Run
 from specdec.devices import machine
 from specdec.loading import load_with_progress
-from specdec.pair import ModelPair
 from specdec.phrases import VERDICTS
 from specdec.shipped import PROMPTS
 from specdec.stats import index_counts
-from specdec.topology import Topology
-from specdec.trace import Generation
 
 
 def sweep_of(pair: ModelPair, settings: Settings, at_once: int = 1) -> Sweep:

@@ -17,24 +17,19 @@ import numpy as np
 
 from research.estimates import Row, key_of
 from research.experiments.settings import Point, Settings
-from specdec import topology
-from specdec.optimal import optimal_topology
+from specdec import Topology, optimal_topology, topology
 from specdec.stats import acceptance_vector
-from specdec.topology import Topology
 
 CONTEXTS = "contexts"  # the entry `method` of rows with acceptance that was computed at some contexts
 KEY = ("method", "tree", "prompt", "repeat")  # the fields that identify a run
 
 
 class Planned(NamedTuple):
-    """One point of the experiment (method, strategy, k) and the draft tree that it uses.
-
-    tree: a hash that names the tree in the results file. Points with equal method and tree share their runs.
-    """
+    """One point of the experiment (method, strategy, k) and the draft tree that it uses."""
 
     point: Point
     topology: Topology
-    tree: str
+    tree: str  # a hash that names the tree; points with equal method and tree share their runs
 
 
 class Plan:

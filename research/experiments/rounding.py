@@ -23,14 +23,12 @@ from torch import nn
 from research.estimates import Row
 from research.experiments.texts import Text, TextExperiment, quotient
 from research.theory import parting
-from specdec import theory
-from specdec.decoding.run import generate
+from specdec import ModelPair, generate, theory
 from specdec.learn import scored
-from specdec.models.base import Model, PreparedModel, SessionKind
+from specdec.models.base import Model, SessionKind
 from specdec.models.kernels.packing import round_matrices
 from specdec.models.prepare import prepare
 from specdec.models.session_kinds import COMPILED, LEAN
-from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.race import derived_seed, log_exponentials
 from specdec.stats import IndexAcceptance
@@ -41,16 +39,12 @@ ROWS = 5  # tokens that ERSD scores together on sequence(4): the last token and 
 
 
 class Arithmetic(NamedTuple):
-    """A way to compute logits.
+    """A way to compute logits."""
 
-    kind: our compiled forward pass, which adds in float32, or torch's operations, which round each result.
-    rows: tokens per forward pass. rounded: rounds the weights of a float32 copy of the model.
-    """
-
-    kind: SessionKind
-    rows: int = 1
+    kind: SessionKind  # our compiled forward adds in float32; torch's operations round each result
+    rows: int = 1  # tokens per forward pass
     dtype: torch.dtype = torch.float32
-    rounded: Callable[[nn.Module], None] | None = None
+    rounded: Callable[[nn.Module], None] | None = None  # rounds the weights of a float32 copy of the model
 
 
 def round_blocks(model: nn.Module, kind: str) -> None:
@@ -92,18 +86,15 @@ WHOLE = {"float32": REFERENCE, "bfloat16 weights": "bfloat16 weights", "bfloat16
 def _computed_targets(pair: ModelPair) -> dict[str, Model]:
     """The target as a model in each arithmetic, by name."""
     target: Any = pair.target  # one of transformers, with a module
-    prepared = prepare(target.module, target.name)
-    return {name: _computed(prepared, each) for name, each in ARITHMETICS.items()}
-
-
-def _computed(prepared: PreparedModel, arithmetic: Arithmetic) -> Model:
-    module = prepared.module
-    if arithmetic.dtype != module.dtype or arithmetic.rounded:
-        module = copy.deepcopy(module).to(arithmetic.dtype)  # type: ignore[arg-type]  # a decorator hides it
-    if arithmetic.rounded:
-        arithmetic.rounded(module)
-    computed: Any = arithmetic.kind.on(replace(prepared, module=module, dtype=module.dtype))
-    return computed
+    prepared, models = prepare(target.module, target.name), dict[str, Any]()
+    for name, (kind, _, dtype, rounded) in ARITHMETICS.items():
+        module = prepared.module
+        if dtype != module.dtype or rounded:
+            module = copy.deepcopy(module).to(dtype)  # type: ignore[arg-type]  # a decorator hides it
+        if rounded:
+            rounded(module)
+        models[name] = kind.on(replace(prepared, module=module, dtype=module.dtype))
+    return models
 
 
 @torch.inference_mode()

@@ -25,12 +25,7 @@ from research.estimates import Row, finished, grouped
 from research.experiments.comparison import OPTIONS, Comparison, Prompt, SetUp
 from research.experiments.settings import seed_of
 from research.experiments.sweep import Sweep
-from specdec.decoding.batch import generate_many
-from specdec.decoding.run import measure_acceptance
-from specdec.optimal import optimal_topology
-from specdec.pair import ModelPair
-from specdec.topology import Topology
-from specdec.trace import Generation
+from specdec import Generation, ModelPair, Topology, generate_many, measure_acceptance, optimal_topology
 
 AT_ONCE = (1, 2, 4, 8, 16, 40)  # numbers of texts that are decoded together
 KS = (0, 1, 2, 3, 4, 6, 8)

@@ -28,21 +28,18 @@ class Point(NamedTuple):
 class Settings:
     """The settings of one experiment. Two experiments with equal settings and versions give the same numbers.
 
-    prompts: texts, or lists of token ids. tokens: the fewest generated tokens of a point. max_new_tokens: the
-    most tokens of one text. positions: number of contexts per prompt at which acceptance by index is computed
-    exactly; may be 0. sequence, batch, specinfer, optimal: the k of each strategy, in rising order. The
-    largest sequence and batch run first; their acceptance by index determines the optimal trees. ValueError
-    names a setting that does not fit.
+    sequence, batch, specinfer, optimal: the k of each strategy, in rising order. ValueError names a setting
+    that does not fit.
     """
 
-    prompts: tuple[Any, ...]
-    tokens: int = 20_000
-    max_new_tokens: int = 200
+    prompts: tuple[Any, ...]  # texts, or lists of token ids
+    tokens: int = 20_000  # the fewest of a point
+    max_new_tokens: int = 200  # of one text
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
     seed: int = 0
-    positions: int = 2
+    positions: int = 2  # contexts per prompt at which acceptance by index is computed exactly; may be 0
     methods: tuple[Method, ...] = ("gsd", "ersd")
     sequence: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 16, 32)
     batch: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 16, 32, 64)

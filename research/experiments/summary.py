@@ -19,8 +19,7 @@ from research.estimates import Estimate, Row, combined, grouped, quotient
 from research.experiments.findings import Estimates, check_findings
 from research.experiments.plan import CONTEXTS, Plan, Planned, summed
 from research.experiments.settings import Point, Settings
-from specdec import theory
-from specdec.optimal import optimal_topology
+from specdec import optimal_topology, theory
 from specdec.stats import IndexAcceptance
 
 
@@ -43,7 +42,11 @@ def summarize(header: Row, runs: Sequence[Row]) -> Row:
         "acceptance": {method: _acceptance(plan, method) for method in plan.acceptance},
         "points": points,
         "increments": _increments(points, estimates),
-        "differences": _differences(estimates),
+        "differences": [
+            {"strategy": gsd.strategy, "k": gsd.k} | (estimates[gsd] - estimates[ersd]).to_json()
+            for gsd in estimates
+            if gsd.method == "gsd" and (ersd := gsd._replace(method="ersd")) in estimates
+        ],
         "bounds": {method: _bounds(plan, method, header["pair"]["vocab_size"]) for method in plan.acceptance},
     }
     return _rounded(summary | {"findings": check_findings(summary, estimates)})
@@ -74,14 +77,6 @@ def _point(plan: Plan, item: Planned, runs: Sequence[Row], estimate: Estimate) -
         "all_rounds": tokens / rounds,
         "lengths": summed(runs, "lengths"),
     }
-
-
-def _differences(estimates: Estimates) -> list[Row]:
-    return [
-        {"strategy": gsd.strategy, "k": gsd.k} | (estimates[gsd] - estimates[ersd]).to_json()
-        for gsd in estimates
-        if gsd.method == "gsd" and (ersd := gsd._replace(method="ersd")) in estimates
-    ]
 
 
 def _increments(points: Sequence[Row], estimates: Estimates) -> list[Row]:

@@ -95,16 +95,11 @@ class Store:
 
 
 class Sweep(NamedTuple):
-    """The cells of an experiment, and the function that measures them.
+    """The cells of an experiment, and the function that measures them."""
 
-    header: the first line of the results file; a file with other settings or another pair is refused. cells:
-    a function of the rows so far, which returns all cells that are known from them, in order. measure: yields
-    the row of each given cell as soon as it is measured.
-    """
-
-    header: Row
-    cells: Callable[[Sequence[Row]], Sequence[Row]]
-    measure: Callable[[Sequence[Row]], Iterator[Row]]
+    header: Row  # the first line of the results file; one with other settings or another pair is refused
+    cells: Callable[[Sequence[Row]], Sequence[Row]]  # all cells that are known from the rows so far, in order
+    measure: Callable[[Sequence[Row]], Iterator[Row]]  # yields the row of each given cell once it is measured
 
     def complete(self, store: Store, quiet: bool = False) -> None:
         """Measures cells until the file has a row for each.
@@ -113,8 +108,8 @@ class Sweep(NamedTuple):
         """
         with store.continued(self.header):
             while lacking := self._lacking(store.read()[1]):
-                rows = self.measure(lacking)
-                for row in tqdm(rows, total=len(lacking), unit="run", mininterval=1, disable=quiet):
+                rows = tqdm(self.measure(lacking), total=len(lacking), unit="run", disable=quiet)
+                for row in rows:
                     store.append(row)
 
     def _lacking(self, rows: Sequence[Row]) -> list[Row]:
@@ -126,17 +121,15 @@ class Sweep(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(ABC):
-    """An experiment: a sweep and the summary of its rows, as the command `python -m research.NAME`.
-
-    about: one sentence for `--help`. options: further options of the command: {name: arguments of
-    `add_argument`}. usual: defaults that replace those of the options. smoke: the defaults with `--smoke`.
-    """
+    """An experiment: a sweep and the summary of its rows, as the command `python -m research.NAME`."""
 
     name: str
-    about: str
-    options: Mapping[str, Row] = field(default_factory=dict)
-    usual: Mapping[str, Any] = field(default_factory=dict)
-    smoke: Mapping[str, Any] = field(default_factory=dict)
+    about: str  # one sentence for `--help`
+    options: Mapping[str, Row] = field(
+        default_factory=dict
+    )  # further ones: {name: arguments of `add_argument`}
+    usual: Mapping[str, Any] = field(default_factory=dict)  # defaults that replace those of the options
+    smoke: Mapping[str, Any] = field(default_factory=dict)  # the defaults with `--smoke`
 
     @abstractmethod
     def sweep(self, options: Any) -> Sweep:
@@ -171,10 +164,10 @@ class Experiment(ABC):
         """Measures, prints the summary and writes it; with `--summary` alone, measures nothing."""
         options = self.parsed(arguments)
         if options.summary is not False:
-            self.run(options)
+            self._run(options)
         self.report(options.results, options.summary or None)
 
-    def run(self, options: Any) -> None:
+    def _run(self, options: Any) -> None:
         """Measures the cells that the results file lacks. If interrupted, says how to continue."""
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl+C; schedulers send it

@@ -12,45 +12,34 @@ from research import estimates
 from research.estimates import Row, grouped
 from research.experiments.settings import read_prompts
 from research.experiments.sweep import Experiment, Sweep
-from specdec import smollm2
-from specdec.decoding.run import generate
+from specdec import ModelPair, Topology, generate, load_pair, smollm2
 from specdec.devices import machine
 from specdec.learn import scored
-from specdec.loading import load_pair
-from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.race import derived_seed, log_exponentials
 from specdec.shipped import PROMPTS, SMOLLM2, STORIES
-from specdec.topology import Path, Topology
+from specdec.topology import Path
 
 LENGTHS = {STORIES: 140, SMOLLM2: 60}  # for each pair, the most tokens of a text
 _OPTIONS: dict[str, Row] = {"--pair": {"choices": [STORIES, SMOLLM2], "help": "measure only this pair"}}
 
 
 class Text(NamedTuple):
-    """One text of the target at temperature 1, decoded without drafts.
-
-    ids: token ids of the prompt and the text. start: the index in ids where the text begins. seed: the seed
-    of the text's races.
-    """
+    """One text of the target at temperature 1, decoded without drafts."""
 
     number: int
-    ids: list[int]
-    start: int
-    seed: int
+    ids: list[int]  # of the prompt and the text
+    start: int  # the index in ids where the text begins
+    seed: int  # of the text's races
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextExperiment(Experiment):
-    """An experiment that measures texts one by one, each with its own prompt.
-
-    measured: measures a text of a pair. summary: makes the results from the rows of each pair. texts: the
-    number of texts per pair.
-    """
+    """An experiment that measures texts one by one, each with its own prompt."""
 
     measured: Callable[[ModelPair, Text], Row]
-    summary: Callable[[Mapping[str, Sequence[Row]]], Row]
-    texts: Mapping[str, int] = field(default_factory=lambda: {STORIES: 40, SMOLLM2: 8})
+    summary: Callable[[Mapping[str, Sequence[Row]]], Row]  # makes the results from the rows of each pair
+    texts: Mapping[str, int] = field(default_factory=lambda: {STORIES: 40, SMOLLM2: 8})  # per pair
     options: Mapping[str, Row] = field(default_factory=lambda: _OPTIONS)
 
     def sweep(self, options: Any) -> Sweep:

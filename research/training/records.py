@@ -19,9 +19,7 @@ import torch
 from torch import Tensor
 
 from research.training.loop import save
-from specdec import learn
-from specdec.decoding.batch import generate_many
-from specdec.pair import ModelPair
+from specdec import ModelPair, generate_many, learn
 from specdec.probs import Sampling
 from specdec.race import derived_seed
 

@@ -18,9 +18,8 @@ from research.training.llama import Shape, identity_model
 from research.training.loop import Rates, Trainer
 from research.training.prompts import KINDS, Prompts, read_stories
 from research.training.records import Record, load, sampled, write_missing
-from specdec.loading import load_pair
+from specdec import ModelPair, load_pair
 from specdec.models.partial import CONFIG, IDS, PROJECTION, WEIGHTS
-from specdec.pair import ModelPair
 
 SHAPE = Shape(2, 256, 704, 4)
 RATES = Rates(matrix_decay=0.1, other_decay=0.1, warm_up=40, decay_from=0.5)

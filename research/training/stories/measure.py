@@ -17,11 +17,10 @@ from transformers import Cache, LlamaForCausalLM
 import specdec
 from research.training.records import load, sampled
 from research.training.stories.texts import story_rows
-from specdec import theory
+from specdec import ModelPair, theory
 from specdec.bench.measure import least_seconds
 from specdec.commands import write_json
 from specdec.learn import scored
-from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.theory import estimate_ersd_acceptance_by_index, estimate_gsd_acceptance_by_index
 

@@ -18,8 +18,8 @@ from research.training.records import Record, load, sampled, scored, write_missi
 from research.training.stories.measure import evaluate_target, keep, mean_loss
 from research.training.stories.recipe import Recipe
 from research.training.stories.texts import draw_rows, make_tokens, next_end, read_tokens, story_rows
+from specdec import ModelPair
 from specdec.models import HFModel
-from specdec.pair import ModelPair
 
 MODELS = ("target", "draft")
 KINDS = ("own", "own", "stories", "own", "own, long", "own", "stories", "own")
