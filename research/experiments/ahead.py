@@ -1,7 +1,5 @@
 """Estimates the gain of drafting while the target verifies: how often is the right continuation prepared?
 
-    python -m research.experiments.ahead           # both pairs, some minutes of processor time
-
 A round ends at the last accepted node of the tree. The next token is then none of that node's children: it is
 a later arrival of the draft's race. The end of a round is the node together with the index of that arrival.
 For each of the m most probable ends, a continuation is prepared. The experiment counts, for several trees and

@@ -1,7 +1,5 @@
 """Measures how much context-aware trees gain over the 0-th order optimal tree of the same k.
 
-    python -m research.experiments.context               # the embedded pair, half an hour on a CPU
-
 Acceptance is learnt from texts that continue the first three quarters of the prompts, and written to
 `assets/stories/context.<method>.json`. Tokens per target call are measured on the last quarter. The optimal
 tree is built from the average acceptance in the texts that were used for learning.

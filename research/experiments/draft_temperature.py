@@ -1,7 +1,5 @@
 """ERSD with a draft at a lower or higher temperature than its target: the speed changes, the text does not.
 
-    python -m research.experiments.draft_temperature           # the embedded pair, half an hour on a CPU
-
 The target decodes at temperature 1, on the trees of `research.experiments.rules`. Every text is compared with
 that of plain decoding with the same seed. The gain is relative to a draft at the target's own temperature.
 All intervals are 95%, clustered by prompt.

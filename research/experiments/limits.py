@@ -1,7 +1,5 @@
 """Compares upper limits of tokens per target call with ERSD's optimal tree of k = 1 to 384 drafted tokens.
 
-    python -m research.experiments.limits           # both pairs, some minutes of processor time
-
 Theorem 4.1 and the lemma with m of the paper, and `renewal_bound`, are limits that follow from the acceptance
 by index R. Two more limits hold for drafts that are chosen without the target's noise: `stated_limit`, by
 Pankratov and Alistarh, and `deterministic_limit`. R is the mean over `RACES` races per token. The

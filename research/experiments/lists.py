@@ -1,7 +1,5 @@
 """The acceptance of n drafts from one race or from n races, for n = 1 to 8.
 
-    python -m research.experiments.lists           # both pairs, some minutes of processor time
-
 At some tokens of each text, acceptance is computed for ERSD's first n arrivals and for Gumbel list sampling
 (the winners of n independent races), with lower bounds of both, and with the most that any rule can accept of
 either kind of drafts. The same is computed for pairs of random distributions.

@@ -1,7 +1,5 @@
 """Measures how often rounding changes a token: with one shared race, greedily, and with independent samples.
 
-    python -m research.experiments.rounding           # both pairs of models, some minutes
-
 Each number format scores the same texts token by token. It is compared with float32 by total variation, by
 the exact probability that the winners of one race differ, by the bound on that probability, and by how often
 the winners differed in `RACES` races per token. Whole texts are compared as well: the text of plain decoding

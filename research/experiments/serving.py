@@ -1,9 +1,5 @@
 """Measures tokens per second against k for 1 to 40 texts at once: the best tree shrinks as the batch grows.
 
-    python -m research.experiments.serving           # the embedded pair, five minutes on a quiet CPU
-    python -m research.experiments.serving --pair smollm2 --results serving-smollm2.jsonl    # the chat pair
-    python -m research.experiments.serving --temperatures 0.3 1.5    # texts that differ in acceptance
-
 ERSD decodes on the optimal trees of k tokens, built from its own acceptance on this pair; all texts have the
 same tree. k = 0 drafts nothing. `auto` divides one budget of drafted tokens among the texts. All points of a
 repeat decode the same texts; a text that ends makes room for the next. Every text must equal that of plain
