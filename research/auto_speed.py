@@ -8,52 +8,38 @@ multiplied by each of `FACTORS` (`specdec.drafters.stopping`). Each text is deco
 Times leave out the prompt's prefill. A ratio is the geometric mean over the texts.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys
 import time
+from argparse import ArgumentDefaultsHelpFormatter
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import geometric_mean
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
+import numpy as np
+
+from specdec import ModelPair, measure_acceptance, optimal_topology, stream
 from specdec.bench.command import prompts_of
 from specdec.checks import whole
 from specdec.commands import Parser, add_pair, columns, to_write, without_traceback, write_json
 from specdec.decoding import auto
-from specdec.decoding.run import measure_acceptance, stream
 from specdec.loading import load_with_progress
-from specdec.optimal import optimal_topology
-from specdec.pair import ModelPair
 from specdec.race import derived_seed
 from specdec.topology import sequence
 
 PROMPTS = Path(__file__).resolve().parent.parent / "assets" / "twelve_prompts.txt"
 FACTORS = (0.6, 0.8, 1.0, 1.2)
-DEPTHS, SIZES = (1, 2, 3, 4, 5, 6), (4, 8)
-"""The fixed sequences and optimal trees have these numbers of drafted tokens."""
-LATE = 64
-"""The tokens after this many are also timed by themselves, because "auto" has learnt from the first ones."""
+DEPTHS, SIZES = (1, 2, 3, 4, 5, 6), (4, 8)  # drafted tokens of the fixed sequences and optimal trees
+LATE = 64  # tokens after this many are also timed alone, because "auto" has learnt from the first ones
 PLAIN, AUTO = "plain decoding", "auto"
-
-
-class Text(NamedTuple):
-    """Tokens and seconds of a decoded text, also of its part after `LATE` tokens, and its target calls."""
-
-    tokens: int
-    seconds: float
-    late_tokens: int
-    late_seconds: float
-    calls: int
 
 
 def against_trees(pair: ModelPair, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The ways to decode: plain decoding, fixed trees and "auto", as arguments of `stream`."""
-    sampling = {name: settings[name] for name in ("method", "temperature")}
-    acceptance = measure_acceptance(pair, **sampling)
+    acceptance = measure_acceptance(pair, method=settings["method"], temperature=settings["temperature"])
     trees = {f"sequence({k})": sequence(k) for k in DEPTHS}
     trees |= {f"optimal({k})": optimal_topology(acceptance, k) for k in SIZES}
     fixed = {name: {"topology": tree} for name, tree in trees.items()}
@@ -75,7 +61,7 @@ def compared(
     repeats: int,
 ) -> dict[str, Any]:
     """For each way: each text's tokens per second, the ratios to plain decoding, and tokens per call."""
-    texts: dict[str, list[Text]] = {way: [] for way in ways}
+    texts: dict[str, list[np.ndarray]] = {way: [] for way in ways}
     for number in range(repeats * len(prompts)):
         seed, prompt = derived_seed(settings["seed"], number), prompts[number % len(prompts)]
         for way in reversed(ways) if number % 2 else ways:  # the machine's speed drifts
@@ -84,46 +70,53 @@ def compared(
     return {way: _summary(own, texts[PLAIN]) for way, own in texts.items()}
 
 
-def _decoded(pair: ModelPair, prompt: Sequence[int], factor: float = 1.0, **settings: Any) -> Text:
+def _decoded(pair: ModelPair, prompt: Sequence[int], factor: float = 1.0, **settings: Any) -> np.ndarray:
+    """The numbers of tokens and of seconds of a text after each of its rounds, [rounds, 2]."""
+
     def price(*arguments: Any) -> Any:
         own = price_of_level(*arguments)
         return type(own)(*(factor * each for each in own))
 
     price_of_level, shortest = auto.price_of_level, math.inf if factor == math.inf else auto.SHORT
-    tokens, calls, late = 0, 0, (0, 0.0)
+    tokens, rows = 0, []
     with patch.object(auto, "price_of_level", price), patch.object(auto, "SHORT", shortest):
         run, start = stream(pair, prompt, detail=False, **settings), time.perf_counter()
         for round in run:
-            tokens, calls = tokens + len(round.tokens), calls + 1
-            seconds = time.perf_counter() - start - run.prefill_seconds
-            late = late if late[0] or tokens < LATE else (tokens, seconds)
-    return Text(tokens, seconds, tokens - late[0], seconds - late[1], calls)
+            tokens += len(round.tokens)
+            rows.append((tokens, time.perf_counter() - start - run.prefill_seconds))
+    return np.array(rows)
 
 
-def _summary(own: Sequence[Text], plain: Sequence[Text]) -> dict[str, Any]:
-    both = list(zip(own, plain, strict=True))
-    late = [(a, b) for a, b in both if min(a.late_tokens, b.late_tokens) > LATE / 2]
-    ratios = [a.tokens / a.seconds / (b.tokens / b.seconds) for a, b in both]
-    late_ratios = [a.late_tokens / a.late_seconds / (b.late_tokens / b.late_seconds) for a, b in late]
+def _summary(own: Sequence[np.ndarray], plain: Sequence[np.ndarray]) -> dict[str, Any]:
+    late_ratios, both = [], list(zip(own, plain, strict=True))
+    for texts in both:
+        ours, theirs = (each[-1] - each[np.searchsorted(each[:-1, 0], LATE)] for each in texts)
+        if min(ours[0], theirs[0]) > LATE / 2:
+            late_ratios.append(_rate(ours) / _rate(theirs))
     return {
-        "rates": [text.tokens / text.seconds for text in own],
-        "times plain decoding": geometric_mean(ratios),
-        f"after {LATE} tokens": geometric_mean(late_ratios) if late else None,
-        "tokens per call": sum(text.tokens for text in own) / sum(text.calls for text in own),
+        "rates": [_rate(text[-1]) for text in own],
+        "times plain decoding": geometric_mean(_rate(a[-1]) / _rate(b[-1]) for a, b in both),
+        f"after {LATE} tokens": geometric_mean(late_ratios) if late_ratios else None,
+        "tokens per call": sum(text[-1, 0] for text in own) / sum(map(len, own)),
     }
+
+
+def _rate(text: np.ndarray) -> float:
+    return float(text[0] / text[1])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the speed of each way to decode. ValueError is a user's mistake."""
-    parser = Parser(prog="python -m research.auto_speed", description=__doc__)
+    parser = Parser("python -m research.auto_speed", description=__doc__)
+    parser.formatter_class = ArgumentDefaultsHelpFormatter
     add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
     add = parser.add_argument
     add("--prompt-file", type=Path, default=PROMPTS, help="a prompt in each line")
-    add("--method", default="ersd", help="the method (default: ersd)")
-    add("--temperature", type=float, default=0.3, help="the temperature (default: 0.3)")
+    add("--method", default="ersd")
+    add("--temperature", type=float, default=0.3)
     add("--draft-temperature", type=float, help="the draft's temperature; a high one makes it useless")
-    add("--tokens", type=int, default=128, help="most tokens of a text (default: 128)")
-    add("--repeats", type=int, default=1, help="texts of each prompt (default: 1)")
+    add("--tokens", type=int, default=128, help="most tokens of a text")
+    add("--repeats", type=int, default=1, help="texts of each prompt")
     add("--prices", action="store_true", help="compare prices of a further level instead of fixed trees")
     add("--json", type=to_write, help="write the figures here")
     options = parser.parse_args(arguments)
@@ -131,16 +124,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     encode = pair.chat_prompt if pair.chats else pair.encode
     prompts = [encode(prompt) for prompt in prompts_of(options.prompt_file)]
     settings = {name: getattr(options, name) for name in ("method", "temperature", "draft_temperature")}
-    settings["seed"] = 1
-    settings["max_new_tokens"] = whole("tokens", options.tokens, 1)
+    settings |= {"seed": 1, "max_new_tokens": whole("tokens", options.tokens, 1)}
     ways = against_prices() if options.prices else against_trees(pair, settings)
     found = compared(pair, prompts, settings, ways, whole("repeats", options.repeats, 1))
-    head = ["", "times plain decoding", f"after {LATE} tokens", "tokens per call"]
-    cells = [
-        [way, *("" if row[name] is None else f"{row[name]:.2f}" for name in head[1:])]
-        for way, row in found.items()
-    ]
-    print(columns([head, *cells]))
+    lines = [["", "times plain decoding", f"after {LATE} tokens", "tokens per call"]]
+    for way, row in found.items():
+        lines.append([way, *("" if row[name] is None else f"{row[name]:.2f}" for name in lines[0][1:])])
+    print(columns(lines))
     if options.json:
         results = json.loads(options.json.read_text()) if options.json.exists() else {}
         names = [Path(model.name).name for model in (pair.target, pair.drafting)]

@@ -7,25 +7,25 @@ left early is compared up to its last token.
     python -m research.batched --target target.gguf --draft draft.gguf
 """
 
-from __future__ import annotations
-
 import json
+from argparse import ArgumentDefaultsHelpFormatter
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from random import Random
 from typing import Any, NamedTuple
 
 import torch
 
+from specdec import ModelPair, Topology, stream
 from specdec.checks import whole
 from specdec.commands import Parser, add_pair, to_write, without_traceback, write_json
 from specdec.decoding.batch import Batch
-from specdec.decoding.run import Run, stream
+from specdec.decoding.run import Run
 from specdec.loading import load_with_progress
 from specdec.methods import METHODS
-from specdec.pair import ModelPair
 from specdec.race import derived_seed
-from specdec.topology import Topology, sequence, specinfer
 from specdec.topology import batch as batch_of
+from specdec.topology import sequence, specinfer
 
 TREES = (
     *(sequence(k) for k in (1, 2, 4, 7)),
@@ -41,40 +41,32 @@ SAMPLINGS: tuple[dict[str, Any], ...] = (
     {"top_p": 0.9},
     {"temperature": 0.0},
 )
-LAST_JOINS = 60
-"""The last step at which a run may join."""
-LEAVING = 0.1
-"""The share of runs that leave before they end."""
+LAST_JOINS = 60  # the last step at which a run may join
+LEAVING = 0.1  # the share of runs that leave before they end
 
 
 class Plan(NamedTuple):
-    """The plan for one run of the batch.
-
-    joins: the step at which it joins. leaves: the number of rounds after which it leaves; None: it stays to
-    its end.
-    """
+    """The plan for one run of the batch."""
 
     prompt: Sequence[int]
     settings: dict[str, Any]
-    joins: int
-    leaves: int | None
+    joins: int  # the step at which it joins
+    leaves: int | None  # the number of rounds after which it leaves; None: it stays to its end
 
 
 class Differences(NamedTuple):
-    """The numbers of compared runs and tokens, and of runs and tokens that differ. All tokens of a text count
-    as different from the first difference on. together: the most runs in one step."""
+    """The numbers of compared runs and tokens, and of runs and tokens that differ."""
 
     runs: int
     tokens: int
     different_runs: int
-    different_tokens: int
-    together: int
+    different_tokens: int  # all tokens of a text from its first difference on
+    together: int  # the most runs in one step
 
 
 def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: int, seed: int) -> list[Plan]:
     """Plans for `runs` runs with random methods, trees and samplings, of `tokens` tokens on average."""
-    random = Random(seed)
-    result = []
+    random, result = Random(seed), []
     for number in range(runs):
         prompt = random.choice(prompts)
         room = pair.target.context_length - len(prompt)
@@ -93,7 +85,7 @@ def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: 
 
 
 def compared(
-    pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] | None = None
+    pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] = lambda _: None
 ) -> Differences:
     """Decodes the planned runs together, then each alone, and counts differing runs and tokens. A run of ERSD
     is compared with plain decoding.
@@ -108,16 +100,14 @@ def compared(
         alone = stream(pair, plan.prompt, **plan.settings | {"method": method})
         want = [token.id for round in alone for token in round.tokens]
         tokens += len(have)
-        expected = want if plan.leaves is None else want[: len(have)]
-        if list(have) != expected:
-            same = zip(have, expected, strict=False)
-            first = next((i for i, (a, b) in enumerate(same) if a != b), min(len(have), len(expected)))
-            different.append(max(len(have), len(expected)) - first)
+        both = list(zip_longest(have, want if plan.leaves is None else want[: len(have)]))
+        if first := next((len(both) - i for i, (a, b) in enumerate(both) if a != b), None):
+            different.append(first)
     return Differences(len(runs), tokens, len(different), sum(different), most)
 
 
 def _decoded(
-    pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] | None
+    pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None]
 ) -> tuple[list[Run], int]:
     """The runs after they have ended, and the largest number of runs that were decoded in one step."""
     batch, step, most = Batch(pair), 0, 0
@@ -126,8 +116,7 @@ def _decoded(
     while batch or step <= max(plan.joins for plan in planned):
         for run in [run for run, plan in plan_of.items() if plan.joins == step]:
             batch.add(run)
-        if spoil is not None:
-            spoil(batch)
+        spoil(batch)
         most, step = max(most, len(batch)), step + 1
         for member in batch.step():
             if member.error is not None:
@@ -139,12 +128,13 @@ def _decoded(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints how many tokens of a batch differ from the same runs alone. ValueError is a user's mistake."""
-    parser = Parser(prog="python -m research.batched", description=__doc__)
+    parser = Parser("python -m research.batched", description=__doc__)
+    parser.formatter_class = ArgumentDefaultsHelpFormatter
     add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
     add = parser.add_argument
-    add("--runs", type=int, default=40, help="runs of the batch (default: 40)")
-    add("--tokens", type=int, default=360, help="mean length of a run (default: 360)")
-    add("--seed", type=int, default=0, help="seed of the plan (default: 0)")
+    add("--runs", type=int, default=40, help="runs of the batch")
+    add("--tokens", type=int, default=360, help="mean length of a run")
+    add("--seed", type=int, default=0, help="seed of the plan")
     add("--json", type=to_write, help="write the figures here")
     options = parser.parse_args(arguments)
     settings = {name: whole(name, getattr(options, name), 1) for name in ("runs", "tokens")}

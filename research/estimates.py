@@ -7,22 +7,17 @@ the difference of two ratios over the same prompts are the differences of their 
 differences become visible.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from specdec.stats import Z
 
-Row = dict[str, Any]
-"""The measured values of one text, or of one setting (a point of a figure), by name."""
+Row = dict[str, Any]  # the measured values of one text, or of one setting (a point of a figure), by name
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """An estimated value, and the influence of each prompt on it, by the prompt's number."""
 
     value: float
@@ -46,7 +41,7 @@ class Estimate:
         low, high = self.interval if len(self.influence) > 1 else (None, None)
         return {"value": self.value, "low": low, "high": high}
 
-    def __sub__(self, other: Estimate) -> Estimate:
+    def __sub__(self, other: "Estimate") -> "Estimate":
         return combined([self, other], [1.0, -1.0])
 
 
@@ -56,18 +51,17 @@ def quotient(rows: Iterable[Row], above: str, below: str, cluster: str = "prompt
         key: [math.fsum(row[name] for row in some) for name in (above, below)]
         for (key,), some in grouped(rows, cluster).items()
     }
-    total = math.fsum(denominator for _, denominator in sums.values())
-    value = math.fsum(numerator for numerator, _ in sums.values()) / total
-    return Estimate(value, {key: (top - value * bottom) / total for key, (top, bottom) in sums.items()})
+    top, bottom = map(math.fsum, zip(*sums.values()))
+    value = top / bottom
+    return Estimate(value, {key: (own - value * size) / bottom for key, (own, size) in sums.items()})
 
 
 def combined(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:
     """The sum of weight x estimate, with an interval that takes the estimates' dependence into account."""
     pairs = list(zip(weights, estimates, strict=True))
-    prompts = sorted({prompt for each in estimates for prompt in each.influence})
     influence = {
         prompt: math.fsum(weight * each.influence.get(prompt, 0.0) for weight, each in pairs)
-        for prompt in prompts
+        for prompt in sorted({prompt for each in estimates for prompt in each.influence})
     }
     return Estimate(math.fsum(weight * each.value for weight, each in pairs), influence)
 
@@ -93,5 +87,4 @@ def grouped(rows: Iterable[Row], *fields: str) -> dict[tuple[Any, ...], list[Row
 def finished(rows: Sequence[Row], *fields: str) -> list[Row]:
     """Rows of the texts that all points have measured. fields: the names that identify a text."""
     counts = Counter(key_of(row, fields) for row in rows)
-    most = max(counts.values(), default=0)
-    return [row for row in rows if counts[key_of(row, fields)] == most]
+    return [row for row in rows if counts[key_of(row, fields)] == max(counts.values())]

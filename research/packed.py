@@ -8,24 +8,21 @@ compared with that of the same weights in float32. With `--server`, a llama-serv
 compared as well. Times are the least of several forward passes; all numbers of rows (tokens) take turns.
 """
 
-from __future__ import annotations
-
 import json
 import time
-from collections.abc import Sequence
-from functools import partial
+from argparse import ArgumentDefaultsHelpFormatter
 
 import torch
 from torch import Tensor
 
 import specdec
-from specdec.bench.measure import least_seconds
+from research.timing import forward_seconds
+from specdec import ModelPair
 from specdec.commands import Parser, spread, to_write, without_traceback, write_json
 from specdec.devices import machine
 from specdec.exactness.audit.openai import posted
 from specdec.models.packed import PackedModel
 from specdec.models.packed_check import exact_logits
-from specdec.pair import ModelPair
 from specdec.theory import total_variation
 
 PROMPTS = (
@@ -36,27 +33,25 @@ PROMPTS = (
     "What should I cook tonight with eggs, rice and spinach?",
 )
 ROWS = (1, 2, 5, 9, 12, 17)
-LISTED = 1000
-"""How many of a server's most probable tokens are compared; all other tokens count as one."""
-SECONDS = 600
-"""The longest time in seconds that a server may take for an answer."""
-BEFORE, TIMES = 40, 8
-"""The number of prefix tokens before the timed rows, and how often each number of rows is timed."""
+LISTED = 1000  # of a server's most probable tokens are compared; all other tokens count as one
+SECONDS = 600  # the longest time that a server may take for an answer
+BEFORE, TIMES = 40, 8  # prefix tokens before the timed rows; how often each number of rows is timed
 
 
 def main() -> None:
     """Prints the distances between the distributions, and the times of forward passes."""
-    parser = Parser(prog="python -m research.packed", description=__doc__)
-    parser.add_argument("file", help="a GGUF file with matrices of four to eight bits")
-    parser.add_argument("--tokens", type=int, default=100, help="tokens of each answer (default: 100)")
-    parser.add_argument(
-        "--dtype", default="packed", help="int4 and int8 round the matrices (default: packed)"
-    )
-    parser.add_argument("--server", help="address of a llama-server with the same file")
-    parser.add_argument("--json", type=to_write, metavar="FILE", help="write the figures to this file")
+    parser = Parser("python -m research.packed", description=__doc__)
+    parser.formatter_class = ArgumentDefaultsHelpFormatter
+    add = parser.add_argument
+    add("file", help="a GGUF file with matrices of four to eight bits")
+    add("--tokens", type=int, default=100, help="tokens of each answer")
+    add("--dtype", default="packed", help="int4 and int8 round the matrices")
+    add("--server", help="address of a llama-server with the same file")
+    add("--json", type=to_write, metavar="FILE", help="write the figures to this file")
     options = parser.parse_args()
     pair = specdec.load_pair(options.file, device="cpu", dtype=options.dtype)
-    seconds = row_seconds(pair)
+    rows = {count: [-1] * count for count in ROWS}
+    seconds = forward_seconds(pair.target, range(BEFORE), rows, TIMES, time.perf_counter)
     answers = [answer_variations(pair, prompt, options.tokens, options.server) for prompt in PROMPTS]
     result = {
         "machine": machine(pair.target.device),
@@ -86,7 +81,9 @@ def answer_variations(
     ids = pair.chat_prompt(prompt) if pair.chats else pair.encode(prompt)
     answer = specdec.generate(pair, ids, method="ar", seed=0, temperature=0.7, max_new_tokens=count)
     text, first = [*ids, *answer.token_ids], len(ids) - 1
-    have = _scored(model, text[:first], text[first:])
+    session = model.session()
+    session.prefill(text[:first])
+    have = session.forward(torch.tensor(text[first:]), range(-1, len(text) - first - 1))
     want = exact_logits(model.config, model.matrices, text)[first:].softmax(-1)
     ours = total_variation(have.softmax(-1), want)
     if server is None:
@@ -107,24 +104,6 @@ def _server_variation(server: str, ids: list[int], want: Tensor) -> float:
     have = torch.tensor([each["logprob"] for each in listed], dtype=torch.float64).exp()
     wanted = want.double()[[each["id"] for each in listed]]
     return float((have - wanted).abs().sum() + (have.sum() - wanted.sum()).abs()) / 2
-
-
-def row_seconds(pair: ModelPair) -> dict[int, float]:
-    """Seconds of a forward pass, by its number of rows (tokens)."""
-    session = pair.target.session()
-    session.prefill(list(range(BEFORE)))
-
-    def forward(count: int) -> None:
-        session.forward(torch.arange(count), [-1] * count)
-        session.commit([])
-
-    return least_seconds({count: partial(forward, count) for count in ROWS}, TIMES, time.perf_counter)
-
-
-def _scored(model: PackedModel, before: Sequence[int], line: Sequence[int]) -> Tensor:
-    session = model.session()
-    session.prefill(before)
-    return session.forward(torch.tensor(line), range(-1, len(line) - 1))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,6 @@ machine slows both alike. Prefills are not counted. All set-ups take turns, and 
 of several, because a machine's speed varies over time.
 """
 
-from __future__ import annotations
-
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -15,14 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from specdec import ModelPair, Topology, stream
 from specdec.commands import Parser, columns, to_write, without_traceback
 from specdec.decoding.acceptance import finished, fixed_prompts
 from specdec.decoding.batch import Batch
 from specdec.decoding.fastest import with_repeated
 from specdec.decoding.joint_trees import DraftNode, rounds
-from specdec.decoding.run import stream
 from specdec.loading import load_with_progress
-from specdec.pair import ModelPair
 from specdec.payoff.command import save
 from specdec.payoff.measuring import measuring
 from specdec.payoff.setups import THOROUGH, SetUp
@@ -31,11 +28,10 @@ from specdec.race import derived_seed
 from specdec.settings import RunSettings
 from specdec.shipped import SMOLLM2, STORIES
 from specdec.theory import node_acceptance
-from specdec.topology import Topology, named
+from specdec.topology import named
 from specdec.trace import Method
 
-WITHIN = 0.1
-"""The largest accepted difference between prediction and measurement, as a share of the measurement."""
+WITHIN = 0.1  # the largest accepted difference between prediction and measurement, as a share
 _SEED = 0x70617966
 _REPEATS, _TEXTS, _LENGTH = 3, 16, 48
 """Predictions and measurements per set-up; texts per measurement; tokens per text."""
@@ -105,17 +101,14 @@ def row_of(case: Case, setups: Sequence[SetUp], groups: Sequence[np.ndarray]) ->
     low, high = np.quantile([speed_up(group) for group in groups], (0.25, 0.75)).tolist()
     value = speed_up(np.sum(groups, axis=0))
     measured = {"value": value, "low": low, "high": high, "repeats": len(groups)}
-    return case._asdict() | {
-        "predicted": predicted,
-        "measured": measured,
-        "setup": setups[number].as_json(),
-    }
+    both = {"predicted": predicted, "measured": measured}
+    return case._asdict() | both | {"setup": setups[number].as_json()}
 
 
 def speed_up(sides: np.ndarray) -> float:
     """Tokens per second with drafts, divided by those of plain decoding. sides: as `decoded` returns them."""
-    (tokens, seconds), (plain_tokens, plain_seconds) = sides.tolist()
-    return tokens / seconds / (plain_tokens / plain_seconds)
+    rate, plain = (sides[:, 0] / sides[:, 1]).tolist()
+    return rate / plain
 
 
 def decoded(pair: ModelPair, case: Case, number: int, length: int) -> np.ndarray:
@@ -127,20 +120,13 @@ def decoded(pair: ModelPair, case: Case, number: int, length: int) -> np.ndarray
     """
     prompts, sides = fixed_prompts(pair), np.zeros((2, 2))
     turns: list[tuple[int, Method]] = [(0, case.method), (1, "ar")]
+    settings: dict[str, Any] = {"topology": named(case.tree), "temperature": case.temperature}
+    settings |= {"max_new_tokens": 2 * length, "detail": False}
     for side, method in turns if number // case.texts % 2 else reversed(turns):
         batch = Batch(pair)
         for text in range(number, number + case.texts):
-            run = stream(
-                pair,
-                prompts[text % len(prompts)],
-                method=method,
-                topology=named(case.tree),
-                temperature=case.temperature,
-                seed=derived_seed(_SEED, text),
-                max_new_tokens=2 * length,
-                detail=False,
-            )
-            batch.add(run)
+            prompt, seed = prompts[text % len(prompts)], derived_seed(_SEED, text)
+            batch.add(stream(pair, prompt, method=method, seed=seed, **settings))
         while sides[side, 0] < length * case.texts and len(batch) == case.texts:
             start = time.perf_counter()
             members = batch.step()
@@ -166,10 +152,9 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Compares predictions with measurements, and prints the table."""
-    parser = Parser(prog="python -m research.payoff", description=__doc__)
-    add = parser.add_argument
-    add("--smoke", action="store_true", help="every stage, in seconds")
-    add("--save", type=to_write, metavar="FILE", help="write the results and the machine here")
+    parser = Parser("python -m research.payoff", description=__doc__)
+    parser.add_argument("--smoke", action="store_true", help="every stage, in seconds")
+    parser.add_argument("--save", type=to_write, metavar="FILE", help="for the results and the machine")
     options = parser.parse_args(arguments)
     rows = checked(lambda name: load_with_progress(Namespace(), target=name), options.smoke)
     print(table(rows))

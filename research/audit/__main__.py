@@ -1,9 +1,7 @@
 """`python -m research.audit --engine llama.cpp-draft`: audits any engine, by default on a random pair."""
 
-from __future__ import annotations
-
 import sys
-from argparse import Namespace as Arguments
+from argparse import Namespace
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,18 +13,16 @@ from specdec.exactness.audit.command import PROMPT, Subject, audit_each, parsed,
 from specdec.exactness.audit.engines import Engine
 from specdec.loading import load_with_progress
 
-Engines = Callable[[Arguments, Mapping[str, Any] | None], Mapping[str, Engine]]
-"""A function that returns engines by name, given the command's options and transformers' draft arguments."""
 
-
-def _all(asked: Arguments, drafting: Mapping[str, Any] | None) -> Mapping[str, Engine]:
+def _all(asked: Namespace, drafting: Mapping[str, Any] | None) -> Mapping[str, Engine]:
     return engines(asked.url, asked.openvino, drafting)
 
 
-def main(arguments: list[str] | None = None, available: Engines = _all) -> int:
+def main(arguments: list[str] | None = None, available: Callable[..., Mapping[str, Engine]] = _all) -> int:
     """Audits the engines. Returns 1 if a difference was found, and 2 if an engine could not be audited.
 
-    available: returns the engines that can be audited. ValueError is a user's mistake.
+    available: returns engines by name, given the command's options and transformers' draft arguments.
+    ValueError is a user's mistake.
     """
     options = parser("python -m research.audit", __doc__, engines(), "a random pair")
     add = options.add_argument

@@ -1,17 +1,15 @@
 """All engines that `research.audit` examines, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from research.audit import llama_cpp, mlx, onnxruntime, openvino, sequential
+from specdec import ModelPair
 from specdec.exactness.audit.engines import Engine, installed
 from specdec.exactness.audit.engines import engines as users_engines
 from specdec.exactness.audit.run import Sample
 from specdec.exactness.audit.transformers import assisted, transformers
-from specdec.pair import ModelPair
 
 _DRAFTING = {
     "transformers-assisted": "min(1, p/q), residual",
@@ -32,23 +30,15 @@ def engines(
     transformers' arguments for the draft; by default those of the pair's draft. batch: how many texts
     OpenVINO, or a server that is started here, decodes at once.
     """
-    return {
-        **users_engines(url),
-        **{
-            name: Engine(rule, partial(_drafting, name, drafting), installed("transformers", "torch"))
-            for name, rule in _DRAFTING.items()
-        },
-        **llama_cpp.engines(batch),
-        **mlx.ENGINES,
-        **sequential.ENGINES,
-        **openvino.engines(folders, batch),
-        **onnxruntime.ENGINES,
-    }
 
+    def draft(name: str, pair: ModelPair) -> Sample:
+        if drafting is not None:
+            return transformers(pair, **drafting)
+        if name != "transformers-assisted":
+            raise ValueError(f"{name} is audited on random models only; leave out --target and --draft")
+        return assisted(pair)
 
-def _drafting(name: str, drafting: Mapping[str, Any] | None, pair: ModelPair) -> Sample:
-    if drafting is not None:
-        return transformers(pair, **drafting)
-    if name != "transformers-assisted":
-        raise ValueError(f"{name} is audited on random models only; leave out --target and --draft")
-    return assisted(pair)
+    versions = installed("transformers", "torch")
+    of_transformers = {name: Engine(rule, partial(draft, name), versions) for name, rule in _DRAFTING.items()}
+    ours = users_engines(url) | of_transformers | llama_cpp.engines(batch) | mlx.ENGINES
+    return ours | sequential.ENGINES | openvino.engines(folders, batch) | onnxruntime.ENGINES

@@ -1,7 +1,5 @@
 """Servers of llama.cpp and node-llama-cpp, started on a pair's GGUF files, as engines of the audit."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -10,7 +8,6 @@ import subprocess
 import time
 import urllib.request
 import weakref
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,37 +16,34 @@ from typing import Any
 import torch
 
 from research.audit.writing import write
+from specdec import ModelPair
 from specdec.exactness.audit.engines import Engine
 from specdec.exactness.audit.openai import llama
 from specdec.exactness.audit.run import Sample
-from specdec.pair import ModelPair
 
-SECONDS = 120
-"""The longest time that a server may take to start."""
+SECONDS = 120  # the longest time that a server may take to start
 _DRAFT = ("--spec-type", "draft-simple", "-md", "{draft}")
 _NGRAM = ("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "1", "--spec-ngram-simple-size-m", "2")
-LLAMA = {
-    "llama.cpp": (),
-    "llama.cpp-draft": _DRAFT,
-    "llama.cpp-p-min": (*_DRAFT, "--spec-draft-p-min", "0.2", "--spec-draft-n-min", "2"),
-    "llama.cpp-ngram": _NGRAM,
+_RULES = {  # by name: the verification rule, and the options of llama-server
+    "llama.cpp": ("plain sampling",),
+    "llama.cpp-draft": ("a greedy draft is accepted where it is the target's sample", *_DRAFT),
+    "llama.cpp-p-min": (
+        "a greedy draft, likewise; unlikely and short drafts are dropped",
+        *(*_DRAFT, "--spec-draft-p-min", "0.2", "--spec-draft-n-min", "2"),
+    ),
+    "llama.cpp-ngram": ("a copy is accepted where it is the target's sample", *_NGRAM),
+    "node-llama-cpp": ("plain sampling",),
+    "node-llama-cpp-draft": ("a sampled draft is accepted where it is the target's sample",),
 }
-"""Options of llama-server for each engine that this server provides."""
-_RULES = {
-    "llama.cpp": "plain sampling",
-    "llama.cpp-draft": "a greedy draft is accepted where it is the target's sample",
-    "llama.cpp-p-min": "a greedy draft, likewise; unlikely and short drafts are dropped",
-    "llama.cpp-ngram": "a copy is accepted where it is the target's sample",
-    "node-llama-cpp": "plain sampling",
-    "node-llama-cpp-draft": "a sampled draft is accepted where it is the target's sample",
-}
+_FLOAT32 = ("-fa", "off", "-ctk", "f32", "-ctv", "f32", "-ctkd", "f32", "-ctvd", "f32")
+_ONE_THREAD = ("-t", "1", "-td", "1", "-lv", "2")
 
 
 def engines(slots: int = 1) -> dict[str, Engine]:
     """The engines by name. slots: how many texts a server decodes at once."""
     return {
         name: Engine(rule, partial(served, name, slots=slots), partial(version, name.partition("-")[0]))
-        for name, rule in _RULES.items()
+        for name, (rule, *_) in _RULES.items()
     }
 
 
@@ -73,8 +67,9 @@ def served(name: str, pair: ModelPair, slots: int = 1) -> Sample:
         command = ["node", Path(__file__).with_name("node_llama.mjs"), *command, port, files["target"]]
         command += [files["draft"]] if name.endswith("-draft") else []
     else:
-        command += ["-m", files["target"], "--host", "127.0.0.1", "--port", port, *_exactly(slots)]
-        command += [option.format(**files) for option in LLAMA[name]]
+        command += ["-m", files["target"], "--host", "127.0.0.1", "--port", port]
+        command += [*_FLOAT32, *_ONE_THREAD, "-np", str(slots), "-c", str(256 * slots)]
+        command += [option.format(**files) for option in _RULES[name][1:]]
     sample: Any = llama(f"http://127.0.0.1:{port}")
     with (folder / "log").open("w") as output:
         sample.process = subprocess.Popen(command, stdout=output, stderr=output)
@@ -116,12 +111,6 @@ def _answers(address: str, process: subprocess.Popen[bytes]) -> bool:
         except OSError:
             time.sleep(0.1)
     return False
-
-
-def _exactly(slots: int) -> Sequence[str]:
-    """Options of llama-server for computing in float32 on one thread."""
-    cache = ("-fa", "off", "-ctk", "f32", "-ctv", "f32", "-ctkd", "f32", "-ctvd", "f32")
-    return *cache, "-t", "1", "-td", "1", "-lv", "2", "-np", str(slots), "-c", str(256 * slots)
 
 
 def _write(path: Path, model: Any, end: int) -> None:

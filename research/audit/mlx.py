@@ -1,7 +1,5 @@
 """Decodes with mlx-lm as an engine of the audit, if it is installed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
@@ -9,41 +7,39 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from specdec import ModelPair
 from specdec.exactness.audit.engines import Engine, installed
 from specdec.exactness.audit.run import Counting, Sample
-from specdec.pair import ModelPair
 
 
-def mlx(pair: ModelPair, drafts: bool, k: int = 3) -> Sample:
-    """A function that decodes with mlx-lm. drafts: whether the pair's draft model drafts k tokens a round."""
+def mlx(pair: ModelPair, k: int) -> Sample:
+    """A function that decodes with mlx-lm. k: drafted tokens per round; 0 drafts nothing."""
     array, generating, utils = map(import_module, ("mlx.core", "mlx_lm.generate", "mlx_lm.utils"))
     sampler = import_module("mlx_lm.sample_utils").make_sampler
+    models: list[Any] = [pair.target, pair.draft] if k else [pair.target]
+    with TemporaryDirectory() as place:
+        for number, model in enumerate(models):
+            folder = Path(place, str(number))
+            model.module.save_pretrained(folder)
+            models[number] = utils.load_model(folder)[0]
+    step = generating.speculative_generate_step if k else generating.generate_step
+    options = {"num_draft_tokens": k} if k else {}
 
-    def loaded(model: Any) -> Any:
-        with TemporaryDirectory() as place:
-            model.module.save_pretrained(place)
-            return utils.load_model(Path(place))[0]
-
-    models = [loaded(model) for model in ((pair.target, pair.draft) if drafts else (pair.target,))]
-    step = generating.speculative_generate_step if drafts else generating.generate_step
-    options = {"num_draft_tokens": k} if drafts else {}
-
-    def sample(prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float) -> Sequence[int]:
+    def sample(
+        prompt_ids: Sequence[int], seed: int, max_new_tokens: int, heat: float, top_k: int, top_p: float
+    ) -> Sequence[int]:
         array.random.seed(seed)
-        temperature, top_k, top_p = sampling
-        options["sampler"] = sampler(temperature, top_p, top_k=top_k)
+        options["sampler"] = sampler(heat, top_p, top_k=top_k)
         steps = list(step(array.array(list(prompt_ids)), *models, max_tokens=max_new_tokens, **options))
-        counting.calls += sum(not (drafts and drafted) for *_, drafted in steps)
+        counting.calls += sum(not (k and drafted) for *_, drafted in steps)
         return [int(token) for token, *_ in steps]
 
     counting = Counting(sample)
     return counting
 
 
-_VERSIONS = installed("mlx", "mlx-lm")
+_DRAFT = "a sampled draft is accepted where it is the target's sample"
 ENGINES = {
-    "mlx-lm": Engine("plain sampling", partial(mlx, drafts=False), _VERSIONS),
-    "mlx-lm-draft": Engine(
-        "a sampled draft is accepted where it is the target's sample", partial(mlx, drafts=True), _VERSIONS
-    ),
+    name: Engine(rule, partial(mlx, k=k), installed("mlx", "mlx-lm"))
+    for name, rule, k in (("mlx-lm", "plain sampling", 0), ("mlx-lm-draft", _DRAFT, 3))
 }

@@ -1,7 +1,5 @@
 """Decodes with onnxruntime-genai, an engine that the audit checks. Its model builder converts the pair."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -48,34 +46,33 @@ def _pipeline(pair: Any, folder: Path, k: int) -> Path:
     """Writes the pair in ONNX format. Returns the target's folder, whose configuration names the draft."""
     if not pair.eos_ids:
         raise ValueError("onnxruntime-genai needs a token that ends a text, and this pair has none")
-    target = _converted(pair.target, folder / "target", pair.tokenizer)
-    config = json.loads((target / "genai_config.json").read_text())
+    target, config = _converted(pair.target, folder / "target", pair.tokenizer)
     config["model"] |= {"eos_token_id": sorted(pair.eos_ids), "pad_token_id": min(pair.eos_ids)}
     if k:
-        draft = _converted(pair.draft, folder / "draft", pair.tokenizer)
-        drafting = json.loads((draft / "genai_config.json").read_text())["model"]["decoder"]
-        config["model"]["draft"] = drafting | {"filename": "../draft/model.onnx"}
+        _, draft = _converted(pair.draft, folder / "draft", pair.tokenizer)
+        config["model"]["draft"] = draft["model"]["decoder"] | {"filename": "../draft/model.onnx"}
         config["speculative"] = {"max_draft_tokens": k}
     (target / "genai_config.json").write_text(json.dumps(config))
     return target
 
 
-def _converted(model: Any, folder: Path, tokenizer: Any) -> Path:
-    """Writes a model in ONNX format with the builder of onnxruntime-genai. Returns the folder."""
+def _converted(model: Any, folder: Path, tokenizer: Any) -> tuple[Path, Any]:
+    """Writes a model in ONNX format with genai's builder. Returns the folder and the configuration."""
     source = folder / "source"
     model.module.save_pretrained(source)
     (tokenizer or names(model.module.config.vocab_size)).save_pretrained(source)
-    asked = {"-i": source, "-o": folder, "-p": "fp32", "-e": "cpu", "-c": folder / "cache"}
-    command = [sys.executable, "-m", "onnxruntime_genai.models.builder"]
-    command += [str(part) for option in asked.items() for part in option]
+    command = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-p", "fp32", "-e", "cpu"]
+    command += ["-i", str(source), "-o", str(folder), "-c", str(folder / "cache")]
     built = subprocess.run(command, capture_output=True, text=True)
     if built.returncode:
         raise RuntimeError(f"onnxruntime-genai's builder failed: {built.stderr[-400:]}")
-    return folder
+    return folder, json.loads((folder / "genai_config.json").read_text())
 
 
-_VERSIONS = installed("onnxruntime", "onnxruntime-genai")
 ENGINES = {
-    "onnxruntime": Engine("plain sampling", partial(onnxruntime, k=0), _VERSIONS),
-    "onnxruntime-draft": Engine("min(1, p/q), residual", partial(onnxruntime, k=3), _VERSIONS),
+    name: Engine(rule, partial(onnxruntime, k=k), installed("onnxruntime", "onnxruntime-genai"))
+    for name, rule, k in (
+        ("onnxruntime", "plain sampling", 0),
+        ("onnxruntime-draft", "min(1, p/q), residual", 3),
+    )
 }

@@ -1,7 +1,5 @@
 """Decodes with openvino-genai as an engine of the audit, if it is installed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
@@ -12,9 +10,9 @@ from typing import Any
 import torch
 
 from research.audit.openvino_graph import convert_pair
+from specdec import ModelPair
 from specdec.exactness.audit.engines import Engine, installed
 from specdec.exactness.audit.run import Sample
-from specdec.pair import ModelPair
 
 _ALL = (1 << 64) - 1
 
@@ -24,21 +22,19 @@ def engines(folders: Sequence[str] = (), batch: int = 1) -> dict[str, Engine]:
 
     batch: how many texts are decoded at once.
     """
+
+    def start(name: str, pair: ModelPair) -> Sample:
+        drafts, dtype = name.endswith("-draft"), getattr(getattr(pair.target, "module", None), "dtype", None)
+        with TemporaryDirectory() as place:
+            target, *others = folders or convert_pair(pair, Path(place))
+            if drafts and not others:
+                raise ValueError(f"{name}: there is no draft beside {target}")
+            precision = "bf16" if dtype == torch.bfloat16 else "f32"
+            return pipeline(target, others[0] if drafts else None, precision, batch=batch)
+
     rules = {"openvino": "plain sampling", "openvino-draft": "min(1, p/q), residual"}
     versions = installed("openvino", "openvino-genai")
-    start = partial(_on_pair, folders, batch)
     return {name: Engine(rule, partial(start, name), versions) for name, rule in rules.items()}
-
-
-def _on_pair(folders: Sequence[str], batch: int, name: str, pair: ModelPair) -> Sample:
-    drafts = name.endswith("-draft")
-    with TemporaryDirectory() as place:
-        folders = folders or convert_pair(pair, Path(place))
-        if drafts and len(folders) < 2:
-            raise ValueError(f"{name}: there is no draft beside {folders[0]}")
-        dtype = getattr(getattr(pair.target, "module", None), "dtype", None)
-        precision = "bf16" if dtype == torch.bfloat16 else "f32"
-        return pipeline(folders[0], folders[1] if drafts else None, precision, batch=batch)
 
 
 def pipeline(
@@ -54,7 +50,7 @@ def pipeline(
     openvino, genai = import_module("openvino"), import_module("openvino_genai")
     scheduler = genai.SchedulerConfig()
     scheduler.enable_prefix_caching = False
-    properties: dict[str, Any] = dict.fromkeys(("INFERENCE_PRECISION_HINT", "KV_CACHE_PRECISION"), precision)
+    properties: dict[str, Any] = {"INFERENCE_PRECISION_HINT": precision, "KV_CACHE_PRECISION": precision}
     properties["INFERENCE_NUM_THREADS"] = 1
     others: dict[str, Any] = {"scheduler_config": scheduler}
     if draft is not None:

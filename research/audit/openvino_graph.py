@@ -4,8 +4,6 @@ The model is traced with keys and values as inputs and outputs. OpenVINO turns e
 a state. The inputs have the names of optimum's exports: input_ids, attention_mask, position_ids and beam_idx.
 """
 
-from __future__ import annotations
-
 import copy
 from importlib import import_module
 from pathlib import Path
@@ -52,17 +50,10 @@ class _Traced(nn.Module):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor, *past: Tensor
     ) -> tuple[Tensor, ...]:
-        cache = _Past(past)
-        places = torch.arange(attention_mask.shape[1])[None, None, None]
+        cache, places = _Past(past), torch.arange(attention_mask.shape[1])[None, None, None]
         allowed = (places <= position_ids[:, None, :, None]) & (attention_mask[:, None, None] > 0)
-        output = self.model(
-            input_ids=input_ids,
-            attention_mask=allowed,
-            position_ids=position_ids,
-            past_key_values=cache,
-            use_cache=True,
-        )
-        return output.logits, *cache.grown
+        given = {"attention_mask": allowed, "position_ids": position_ids, "past_key_values": cache}
+        return self.model(input_ids=input_ids, **given, use_cache=True).logits, *cache.grown
 
 
 def convert(model: Any, folder: Path, tokenizer: PreTrainedTokenizerBase | None = None) -> Path:
@@ -107,9 +98,8 @@ def _graph(openvino: Any, model: Any) -> Any:
         example = (*shown, torch.tensor([[3, 4]] * 2), *past)
         graph = openvino.convert_model(_Traced(model), example_input=example)
     before, after = [f"past_key_values.{part}" for part in parts], [f"present.{part}" for part in parts]
-    for port, name in zip(graph.inputs, (*INPUTS, *before), strict=True):
-        port.get_tensor().set_names({name})
-    for port, name in zip(graph.outputs, ("logits", *after), strict=True):
+    ports = zip([*graph.inputs, *graph.outputs], [*INPUTS, *before, "logits", *after], strict=True)
+    for port, name in ports:
         port.get_tensor().set_names({name})
     for parameter in graph.get_parameters():
         rank = len(parameter.get_output_partial_shape(0))

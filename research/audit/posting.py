@@ -1,7 +1,5 @@
 """Writes a report for an engine's maintainers: it shows the wrong distribution on the smallest vocabulary."""
 
-from __future__ import annotations
-
 import inspect
 
 from research.audit import tiny

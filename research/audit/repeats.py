@@ -4,32 +4,26 @@ On random models, each text is compared with four others of the same seed: decod
 a batch of 8, and in bfloat16. Each number is how many of the texts agree in all tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from research.audit import tiny
 from research.audit.engines import engines
+from specdec import ModelPair, generate_many
 from specdec.checks import whole
 from specdec.commands import Parser, without_traceback, write_json
-from specdec.decoding.batch import generate_many
 from specdec.exactness.audit.engines import tree_of
 from specdec.exactness.audit.report import saved
 from specdec.methods import DRAFTING
 from specdec.models import HFModel
-from specdec.pair import ModelPair
 
-TOKENS = 24
-BATCH = 8
-SAMPLING = (1.0, 0, 1.0)
-Text = Callable[[int], Sequence[int]]
-"""A function that returns the token ids of the text for a seed."""
+TOKENS, BATCH = 24, 8
+Text = Callable[[int], Sequence[int]]  # returns the token ids of the text for a seed
 
 
 def _alone(name: str, pair: ModelPair, arguments: dict[str, Any] | None = None, batch: int = 1) -> Text:
@@ -37,21 +31,12 @@ def _alone(name: str, pair: ModelPair, arguments: dict[str, Any] | None = None, 
 
     batch: how many copies of the text, all with this seed, the engine decodes together for a request.
     """
-    sample = engines(drafting=arguments, batch=batch)[name].start(pair)
-
-    def text(seed: int) -> Sequence[int]:
-        token_ids = sample(tiny.PROMPT, seed, TOKENS, *SAMPLING)
-        assert not isinstance(token_ids, str), "the engines of this command return tokens"
-        return token_ids
-
-    return text
+    sample: Any = engines(drafting=arguments, batch=batch)[name].start(pair)
+    return lambda seed: list(sample(tiny.PROMPT, seed, TOKENS, 1.0, 0, 1.0))
 
 
 def _served_in_batch(name: str, pair: ModelPair) -> Text:
-    """The `Text` of a server that gets eight requests at once.
-
-    The requests' seeds differ by 1000; the first text is returned.
-    """
+    """The first `Text` of a server that gets eight requests at once, whose seeds differ by 1000."""
     text = _alone(name, pair, batch=BATCH)
 
     def first(seed: int) -> Sequence[int]:
@@ -62,10 +47,7 @@ def _served_in_batch(name: str, pair: ModelPair) -> Text:
 
 
 def _ours_in_batch(name: str, pair: ModelPair) -> Text:
-    """The `Text` of specdec when it decodes eight texts together.
-
-    The texts' seeds differ by 1000; the first text is returned.
-    """
+    """The first `Text` of specdec when it decodes eight texts together, whose seeds differ by 1000."""
     method: Any = name.partition("-")[2]
     settings: dict[str, Any] = {"method": method, "topology": tree_of(method), "max_new_tokens": TOKENS}
     prompts = [tiny.PROMPT] * BATCH
@@ -73,10 +55,7 @@ def _ours_in_batch(name: str, pair: ModelPair) -> Text:
 
 
 def _transformers_in_batch(_: str, pair: ModelPair) -> Text:
-    """The `Text` of transformers when it samples eight texts together with one generator.
-
-    The first text is returned.
-    """
+    """The first `Text` of transformers when it samples eight texts together with one generator."""
     target: Any = pair.target
     ids = torch.tensor([tiny.PROMPT] * BATCH)
     options = {"do_sample": True, "top_k": 0, "max_new_tokens": TOKENS, "pad_token_id": 0}
@@ -94,34 +73,22 @@ def _seeds(seed: int) -> list[int]:
     return [seed + 1000 * i for i in range(BATCH)]
 
 
-class Compared(NamedTuple):
-    """The names of an engine with a draft, and of its plain decoding.
-
-    in_batch: a function that makes the engine's `Text` in batches, given its name and a pair; None if it
-    decodes no batches. has_bfloat16: whether the engine computes in bfloat16.
-    """
-
-    drafting: str
-    plain: str
-    in_batch: Callable[[str, ModelPair], Text] | None = None
-    has_bfloat16: bool = True
-
-
-ROWS = {f"ours, {each.upper()}": Compared(f"ours-{each}", "ours-ar", _ours_in_batch) for each in DRAFTING} | {
-    "transformers, assisted": Compared("transformers-assisted", "transformers"),
-    "transformers, plain": Compared("transformers", "transformers", _transformers_in_batch),
-    "openvino": Compared("openvino-draft", "openvino", partial(_alone, batch=BATCH)),
-    "onnxruntime": Compared("onnxruntime-draft", "onnxruntime", has_bfloat16=False),
-    "llama.cpp": Compared("llama.cpp-draft", "llama.cpp", _served_in_batch),
-    "mlx-lm": Compared("mlx-lm-draft", "mlx-lm"),
-    "node-llama-cpp": Compared("node-llama-cpp-draft", "node-llama-cpp"),
+InBatch = Callable[[str, ModelPair], Text] | None
+ROWS: dict[str, tuple[str, str, InBatch]] = {
+    **{f"ours, {each.upper()}": (f"ours-{each}", "ours-ar", _ours_in_batch) for each in DRAFTING},
+    "transformers, assisted": ("transformers-assisted", "transformers", None),
+    "transformers, plain": ("transformers", "transformers", _transformers_in_batch),
+    "openvino": ("openvino-draft", "openvino", partial(_alone, batch=BATCH)),
+    "onnxruntime": ("onnxruntime-draft", "onnxruntime", None),
+    "llama.cpp": ("llama.cpp-draft", "llama.cpp", _served_in_batch),
+    "mlx-lm": ("mlx-lm-draft", "mlx-lm", None),
+    "node-llama-cpp": ("node-llama-cpp-draft", "node-llama-cpp", None),
 }
+"""For each row: an engine with a draft, its plain decoding, and what makes its `Text` in batches."""
 
 
-def row(texts: int, compared: Compared) -> dict[str, int]:
-    """For each comparison, how many texts agree. texts: the number of compared texts. ModuleNotFoundError if
-    the engine is missing."""
-    name, plain, in_batch, has_bfloat16 = compared
+def row(texts: int, name: str, plain: str, in_batch: InBatch) -> dict[str, int]:
+    """For each comparison, how many of `texts` texts agree. ModuleNotFoundError if the engine is missing."""
     pair, arguments = tiny.models(name)
     text = _alone(name, pair, arguments)
     others = {"repeated": text}
@@ -129,7 +96,7 @@ def row(texts: int, compared: Compared) -> dict[str, int]:
         others["without a draft"] = _alone(plain, pair, arguments)
     if in_batch is not None:
         others["in a batch of 8"] = in_batch(name, pair)
-    if has_bfloat16:
+    if plain != "onnxruntime":  # it is converted in float32 only
         rounded, drafting = tiny.models(name)
         loaded: list[Any] = [model for model in (rounded.target, rounded.draft) if model is not None]
         halved = ModelPair(*(HFModel(model.module.to(torch.bfloat16)) for model in loaded))
@@ -153,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = saved(options.json) if options.json else {}
     for name in options.engine:
         try:
-            rows[name] = row(texts, ROWS[name])
+            rows[name] = row(texts, *ROWS[name])
         except ModuleNotFoundError as error:
             print(f"{name}: not installed, {error}")
             continue

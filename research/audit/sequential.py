@@ -1,7 +1,5 @@
 """Decodes with sequential-speculative-decoding as an engine of the audit, if it is installed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from importlib import import_module
@@ -9,38 +7,40 @@ from typing import Any
 
 import torch
 
+from specdec import ModelPair
 from specdec.exactness.audit.engines import Engine, installed
 from specdec.exactness.audit.run import Counting, Sample
-from specdec.pair import ModelPair
+
+_RULES = {  # by name: the verification rule, and the module and the function that apply it
+    "standard": ("min(1, p/q), residual", "standard_sd", "standard_speculative_step"),
+    "naive": ("hierarchical, of joint probabilities", "naive_hsd", "naive_hsd_step"),
+    "capped": ("hierarchical, of capped joint probabilities", "capped_hsd", "capped_hsd_step"),
+}
 
 
-def sequential(pair: ModelPair, rule: str, k: int = 3) -> Sample:
-    """A function that decodes with sequential-speculative-decoding. rule: "standard", "naive" or "capped".
+def sequential(module: str, function: str, pair: ModelPair, k: int = 3) -> Sample:
+    """A function that decodes with a function of sequential-speculative-decoding.
 
     Its only sampling setting is the temperature. ValueError for another setting.
     """
-    module, function = {
-        "standard": ("standard_sd", "standard_speculative_step"),
-        "naive": ("naive_hsd", "naive_hsd_step"),
-        "capped": ("capped_hsd", "capped_hsd_step"),
-    }[rule]
     step = getattr(import_module(f"seqspecdecod.{module}"), function)
-    modules: list[Any] = [getattr(model, "module", None) for model in (pair.draft, pair.target)]
-    draft, target = map(_remembering, modules)
+    models: tuple[Any, Any] = (pair.draft, pair.target)
+    draft, target = (_remembering(model.module) for model in models)
 
     def counted(ids: torch.Tensor) -> Any:
         counting.calls += 1
         return target(ids)
 
-    def sample(prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float) -> Sequence[int]:
-        temperature, top_k, top_p = sampling
+    def sample(
+        prompt_ids: Sequence[int], seed: int, max_new_tokens: int, heat: float, top_k: int, top_p: float
+    ) -> Sequence[int]:
         if top_k or top_p < 1:
             raise ValueError("sequential-speculative-decoding has neither top-k nor top-p")
         ids, length = torch.tensor([list(prompt_ids)]), len(prompt_ids) + max_new_tokens
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             while ids.shape[1] < length:
-                ids = step(draft, counted, ids, k, temperature, temperature)[0]
+                ids = step(draft, counted, ids, k, heat, heat)[0]
         return ids[0, len(prompt_ids) : length].tolist()
 
     counting = Counting(sample)
@@ -53,14 +53,9 @@ def _remembering(module: Any) -> Callable[[torch.Tensor], Any]:
     return lambda ids: computed(tuple(ids[0].tolist()))
 
 
-_RULES = {
-    "standard": "min(1, p/q), residual",
-    "naive": "hierarchical, of joint probabilities",
-    "capped": "hierarchical, of capped joint probabilities",
-}
 ENGINES = {
     f"sequential-{name}": Engine(
-        rule, partial(sequential, rule=name), installed("sequential-speculative-decoding", "torch")
+        rule, partial(sequential, module, function), installed("sequential-speculative-decoding", "torch")
     )
-    for name, rule in _RULES.items()
+    for name, (rule, module, function) in _RULES.items()
 }

@@ -4,8 +4,6 @@
 that make transformers' `generate` use the draft.
 """
 
-from __future__ import annotations
-
 from typing import Any
 from unittest.mock import patch
 
@@ -15,18 +13,15 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from specdec import ModelPair
 from specdec.exactness.audit.transformers import draft_exactly
 from specdec.models import HFModel
-from specdec.pair import ModelPair
 
 PROMPT = (1, 2, 1)
 TOKENS = 16
-DRAFTED = 2
-"""How many tokens transformers drafts in each round."""
+DRAFTED = 2  # tokens that transformers drafts in each round
 NEAR = ("llama.cpp", "node", "mlx", "sequential")
 """Engines whose draft is the target's first layer: these engines hardly accept tokens of any other draft."""
-WEIGHT = 0.5
-"""The target's weight in transformers' ensemble, which is lossy by design."""
 
 
 def models(engine: str, vocab_size: int = TOKENS) -> tuple[ModelPair, dict[str, Any]]:
@@ -41,7 +36,7 @@ def models(engine: str, vocab_size: int = TOKENS) -> tuple[ModelPair, dict[str, 
     if engine == "transformers-universal":
         drafting |= {"assistant_model": llama(vocab_size + 1, layers=1, seed=2)} | tokenizers(vocab_size)
     if engine == "transformers-ensemble":
-        drafting["assistant_ensemble_weight"] = WEIGHT
+        drafting["assistant_ensemble_weight"] = 0.5  # of the target: lossy by design
     if engine == "transformers-early-exit":
         drafting = {"assistant_early_exit": 1}
         target.generation_config.num_assistant_tokens = DRAFTED

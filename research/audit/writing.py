@@ -1,7 +1,5 @@
 """Writes a model of transformers as a GGUF file, as llama.cpp's converter does."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path

@@ -1,8 +1,6 @@
 """`specdec bench`, with the processor time of each part of a round, also on a pair with random weights:
 `python -m research.bench --synthetic 66m`."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Any
@@ -13,12 +11,12 @@ from research.bench import gpu
 from research.bench.profile import profile, table
 from research.bench.states import ACCEPTANCE, FAMILIES, hybrid_pair
 from research.bench.synthetic import PRESETS, LlamaSizes, checked_acceptance, synthetic_pair
+from specdec import ModelPair
 from specdec.bench import command
 from specdec.bench.contestants import without_end
 from specdec.checks import among
 from specdec.commands import without_traceback, write_json
 from specdec.models.load import DTYPES
-from specdec.pair import ModelPair
 
 
 def parser() -> ArgumentParser:

@@ -3,38 +3,29 @@
 `python -m research.bench --synthetic 8b --device cuda` measures these figures after its comparison.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from statistics import median
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
+from specdec import ModelPair, generate, generate_many, optimal_topology
 from specdec.bench.contestants import Workload, now
 from specdec.commands import columns
-from specdec.decoding.batch import generate_many
-from specdec.decoding.run import generate
 from specdec.models import HFModel
 from specdec.models.lean import LeanDecoder
-from specdec.optimal import optimal_topology
-from specdec.pair import ModelPair
 from specdec.topology import sequence
 
-NODES = (0, 1, 2, 4, 8, 16, 32, 64, 128, 384)
-"""Numbers of drafted tokens in the trees whose forward passes are timed."""
-RATES = (0.6, 0.15, 0.08, 0.05, 0.03)
-"""The acceptance by child index for which these trees are optimal."""
-PREFIX = 256
-"""The number of committed tokens before a tree that is timed."""
-REPEATS, WARM = 15, 3
-"""Numbers of timed and of untimed repetitions of a forward pass."""
-TEXTS = (1, 8, 40)
-"""Numbers of texts that are decoded together."""
+NODES = (0, 1, 2, 4, 8, 16, 32, 64, 128, 384)  # drafted tokens of the trees whose forwards are timed
+RATES = (0.6, 0.15, 0.08, 0.05, 0.03)  # the acceptance by child index for which these trees are optimal
+PREFIX = 256  # committed tokens before a tree that is timed
+REPEATS, WARM = 15, 3  # timed and untimed repetitions of a forward pass
+TEXTS = (1, 8, 40)  # numbers of texts that are decoded together
 ONE_BY_ONE = "one by one"
 VARIANTS = ("graphs", ONE_BY_ONE)
 """How a forward pass is launched: as CUDA graphs of our fused kernels, or as torch's kernels one by one."""
@@ -43,14 +34,9 @@ METHODS: dict[str, dict[str, Any]] = {
     "GSD sequence(4)": {"method": "gsd", "topology": sequence(4)},
     "ERSD sequence(4)": {"method": "ersd", "topology": sequence(4)},
 }
-PROFILED = 12
-"""The number of tokens of the profiled text. A profile of more tokens takes minutes."""
-MOST_KERNELS = 25
-"""The number of kernels for which a result has the time."""
+PROFILED = 12  # tokens of the profiled text; a profile of more tokens takes minutes
+MOST_KERNELS = 25  # kernels for which a result has the time
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
-
-Examined = tuple[dict[str, float], list[dict[str, Any]]]
-"""Figures per round by name, and a row for each of the slowest kernels."""
 
 
 def figures(pair: ModelPair, job: Workload, texts: Sequence[int] = TEXTS) -> dict[str, Any]:
@@ -65,23 +51,18 @@ def figures(pair: ModelPair, job: Workload, texts: Sequence[int] = TEXTS) -> dic
                 per_round, kernels = rounds(pair, job, settings)
                 found["rounds"][f"{name}, {variant}"] = per_round
                 found["kernels"][f"{name}, {variant}"] = kernels
-    return found | {
-        "together": {name: together(pair, job, settings, texts) for name, settings in METHODS.items()}
-    }
+    at_once = {name: together(pair, job, settings, texts) for name, settings in METHODS.items()}
+    return found | {"together": at_once}
 
 
 @contextmanager
 def launched(variant: str, *models: Any) -> Iterator[None]:
     """Inside the block, forward passes are launched in one of the two `VARIANTS`."""
     decoders = [model.decoder for model in models if isinstance(model.decoder, LeanDecoder)]
-    before = [decoder.graphs for decoder in decoders]
-    for decoder in decoders if variant == ONE_BY_ONE else ():
-        decoder.graphs = None
-    try:
+    with ExitStack() as stack:
+        for decoder in decoders if variant == ONE_BY_ONE else ():
+            stack.enter_context(patch.object(decoder, "graphs", None))
         yield
-    finally:
-        for decoder, graphs in zip(decoders, before, strict=True):
-            decoder.graphs = graphs
 
 
 def forwards(model: HFModel) -> dict[int, float]:
@@ -104,9 +85,11 @@ def _forward_ms(model: HFModel, parents: Sequence[int]) -> float:
     return 1000 * median(times[WARM:])
 
 
-def rounds(pair: ModelPair, job: Workload, settings: Mapping[str, Any]) -> Examined:
+def rounds(
+    pair: ModelPair, job: Workload, settings: Mapping[str, Any]
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Figures per round for decoding one text: milliseconds, launches, copies to the host and waits of the
-    host. Also the kernels that take most of the GPU's time."""
+    host. Also a row for each of the kernels that take most of the GPU's time."""
 
     def decode(tokens: int) -> Any:
         return generate(pair, job.prompt_ids, max_new_tokens=tokens, seed=job.seed, **settings)
@@ -168,14 +151,13 @@ def together(
 
 def table(found: Mapping[str, Any]) -> str:
     """The figures as tables in Markdown."""
-    names = list(next(iter(found["rounds"].values())))
-    lines = [[name, *(f"{row[each]:.2f}" for each in names)] for name, row in found["rounds"].items()]
-    parts = [columns([["per round", *names], *lines], markdown=True)]
+    tables = {"per round": found["rounds"], "tokens/s of texts together": found["together"]}
     for model, rows in found["forwards_ms"].items():
-        header = [f"ms of the {model}'s forward", *map(str, NODES)]
-        body = [[row["launched"], *(f"{row[nodes]:.2f}" for nodes in NODES)] for row in rows]
-        parts.append(columns([header, *body], markdown=True))
-    texts = list(next(iter(found["together"].values())))
-    lines = [[name, *(f"{rates[n]:.0f}" for n in texts)] for name, rates in found["together"].items()]
-    parts.append(columns([["tokens/s of texts together", *map(str, texts)], *lines], markdown=True))
+        by_launch = {row["launched"]: {nodes: row[nodes] for nodes in NODES} for row in rows}
+        tables[f"ms of the {model}'s forward"] = by_launch
+    parts = []
+    for title, by_name in tables.items():
+        heads = [title, *map(str, next(iter(by_name.values())))]
+        lines = [[name, *(f"{value:.2f}" for value in row.values())] for name, row in by_name.items()]
+        parts.append(columns([heads, *lines], markdown=True))
     return "\n\n".join(parts)

@@ -6,12 +6,11 @@ work on the machine disturbs least. All products take turns, and the fastest of 
     python -m research.bench.kernels --json assets/results/kernels.json
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,13 +21,11 @@ from specdec.bench.measure import least_seconds
 from specdec.commands import Parser, to_write, without_traceback, write_json
 from specdec.devices import machine
 from specdec.models.kernels import compiled, layout
-from specdec.models.kernels.packing import pack, row_steps
+from specdec.models.kernels.packing import pack, round_rows
 
-SHAPES = ((2048, 8192), (768, 32000))
-"""The matrices: (number of inputs, number of outputs)."""
+SHAPES = ((2048, 8192), (768, 32000))  # the matrices: (number of inputs, number of outputs)
 ROWS = (1, 2, 3, 5, 9, 17)
-BESIDE = ("float32", "bfloat16", layout.PAIRS)
-"""Number types that torch multiplies in reasonable time on any processor."""
+BESIDE = ("float32", "bfloat16", layout.PAIRS)  # types that torch multiplies fast on any processor
 EMULATION = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
 """Variables that make a processor behave like an older one. They are saved together with the figures."""
 
@@ -37,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measures the products and prints their rows; with `--json`, also writes them to a file."""
     parser = Parser(prog="python -m research.bench.kernels", description=__doc__)
     parser.add_argument("--json", type=to_write, help="write all figures here")
-    parser.add_argument("--times", type=int, default=12, help="repetitions of each product (default: 12)")
+    parser.add_argument("--times", type=int, default=12, help="repetitions of each product")
     options = parser.parse_args(arguments)
     crew = compiled.crew()
     if crew is None:
@@ -56,15 +53,16 @@ def _measured(multiply: Callable[[str], int], shape: tuple[int, int], times: int
     inputs, outputs = shape
     weight = torch.randn(outputs, inputs)
     source = weight.bfloat16()
-    copy = source.clone()
-    work: dict[Any, Callable[[], object]] = {"copy": lambda: copy.copy_(source)}
+    work: dict[Any, Callable[[], object]] = {"copy": partial(source.clone().copy_, source)}
     for kind in layout.BYTES:
-        stored = weight.to(getattr(torch, layout.DTYPES[kind])) if kind != "int8" else _rounded(weight)
+        stored = weight.to(getattr(torch, layout.DTYPES["float32" if kind == "int8" else kind]), copy=True)
+        if kind == "int8":
+            round_rows(stored)
         for count in ROWS:
             work["ours", kind, count] = _ours(multiply, stored, kind, torch.randn(count, inputs))
             if kind in BESIDE:
                 x = torch.randn(count, inputs, dtype=stored.dtype)
-                work["torch", kind, count] = lambda x=x, w=stored: F.linear(x, w)  # type: ignore[misc]
+                work["torch", kind, count] = partial(F.linear, x, stored)
     seconds = least_seconds(work, times, time.thread_time)
     bandwidth = 2 * source.nbytes / seconds["copy"]
     sizes = {kind: size * inputs * outputs // layout.PER_STEP[kind] for kind, size in layout.BYTES.items()}
@@ -73,11 +71,6 @@ def _measured(multiply: Callable[[str], int], shape: tuple[int, int], times: int
         for kind in layout.BYTES
         for count in ROWS
     ]
-
-
-def _rounded(weight: Tensor) -> Tensor:
-    steps = row_steps(weight)[:, None]
-    return (weight / steps).round().clamp(-127, 127) * steps
 
 
 def _ours(multiply: Callable[[str], int], weight: Tensor, kind: str, x: Tensor) -> Callable[[], None]:

@@ -4,31 +4,37 @@ Times are processor time of the whole process, so other work on the machine does
 the time for launching kernels, not for computing.
 """
 
-from __future__ import annotations
-
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
 import specdec.drafters.model
+from specdec import ModelPair
 from specdec.bench.contestants import Contestant, Workload
 from specdec.bench.measure import run
 from specdec.commands import columns
 from specdec.methods import METHODS
-from specdec.models import Model, Session
+from specdec.models import Session
 from specdec.models.sessions import states
-from specdec.pair import ModelPair
 from specdec.race import Races
 from specdec.race.races import HostRace
 from specdec.race.sparse import SparseRace
 
-REST = "rest"
+REST, OUTSIDE = "rest", "outside forwards"
 FORWARDS = ("target forward", "draft forward", "copies of states")
-REPEATS = 3
-"""The number of runs. The run with the least time is used."""
+REPEATS = 3  # runs, of which the one with the least time is used
+PLACES: tuple[tuple[str, Any, str], ...] = (
+    ("races", Races, "at"),
+    ("copies of states", states, "copied"),
+    ("draft's choices", specdec.drafters.model, "log_probs"),
+    ("draft's choices", specdec.drafters.model, "log_weights"),
+    ("draft's choices", HostRace, "arrivals"),
+    ("draft's choices", SparseRace, "arrivals"),
+)
+"""The functions that belong to a part of a round."""
 
 
 class Parts:
@@ -56,6 +62,23 @@ class Parts:
         return call
 
 
+class _TimedSession:
+    """A timed session. It is part of no reference cycle, so its cache is freed as soon as it ends."""
+
+    def __init__(self, session: Session, parts: Parts, part: str):
+        self._session = session
+        self.forward = parts.timed(f"{part} forward", session.forward)
+        self.prefill = parts.timed("prefill", session.prefill)
+        self.commit = parts.timed("commit", session.commit)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+
+def _opened(session: Callable[[], Session], *about: Any) -> _TimedSession:
+    return _TimedSession(session(), *about)
+
+
 def profile(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[str, float]:
     """Milliseconds of processor time per round: forward passes, races, verification and the rest.
 
@@ -68,60 +91,28 @@ def profile(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[str,
 
 def _profiled(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[str, float]:
     parts = Parts()
+    # for a draft with another tokenizer, the model over its own tokens is timed
+    models = {"target": pair.target, "draft": getattr(pair.draft, "draft", pair.draft)}
     with ExitStack() as stack:
-        for part, owner, name in _places():
+        for part, owner, name in PLACES:
             stack.enter_context(patch.object(owner, name, parts.timed(part, getattr(owner, name))))
         timed = {name: e._replace(verify=parts.timed("verify", e.verify)) for name, e in METHODS.items()}
         stack.enter_context(patch.dict(METHODS, timed))
-        # for a draft with another tokenizer, the model over its own tokens is timed
-        for part, model in (("target", pair.target), ("draft", getattr(pair.draft, "draft", pair.draft))):
+        for part, model in models.items():
             if model is not None:
-                stack.enter_context(patch.object(model, "session", _opener(parts, part, model)))
+                opened = functools.partial(_opened, model.session, parts, part)
+                stack.enter_context(patch.object(model, "session", opened))
         sample = parts.timed(REST, run)(contestant, job)
     parts.milliseconds.pop("prefill", None)
     per_round = {part: spent / sample.target_calls for part, spent in parts.milliseconds.items()}
-    outside = sum(spent for part, spent in per_round.items() if part not in FORWARDS)
-    return per_round | {"outside forwards": outside}
+    return per_round | {OUTSIDE: sum(spent for part, spent in per_round.items() if part not in FORWARDS)}
 
 
 def table(profiles: Mapping[str, Mapping[str, float]]) -> str:
     """A table with the time of each part of a round, one line for each contestant."""
     parts, lines = list(dict.fromkeys(part for profile in profiles.values() for part in profile)), []
     for name, profile in profiles.items():
-        whole = sum(spent for part, spent in profile.items() if part != "outside forwards")
+        whole = sum(spent for part, spent in profile.items() if part != OUTSIDE)
         share = (profile.get("races", 0.0) + profile.get("verify", 0.0)) / whole
         lines.append([name, *(f"{profile.get(part, 0):.2f}" for part in parts), f"{share:.1%}"])
     return columns([["", *parts, "races + verify"], *lines], markdown=True)
-
-
-def _places() -> Iterator[tuple[str, Any, str]]:
-    yield "races", Races, "at"
-    yield "copies of states", states, "copied"
-    for name in ("log_probs", "log_weights"):
-        yield "draft's choices", specdec.drafters.model, name
-    for kind in (HostRace, SparseRace):
-        yield "draft's choices", kind, "arrivals"
-
-
-class _TimedSession:
-    """A timed session. It is part of no reference cycle, so its cache is freed as soon as it ends."""
-
-    def __init__(self, session: Session, parts: Parts, part: str):
-        self._session = session
-        self.forward = parts.timed(f"{part} forward", session.forward)
-        self.prefill = parts.timed("prefill", session.prefill)
-        self.commit = parts.timed("commit", session.commit)
-
-    @property
-    def length(self) -> int:
-        return self._session.length
-
-    @property
-    def must_catch_up(self) -> bool:
-        return self._session.must_catch_up
-
-
-def _opener(parts: Parts, part: str, model: Model) -> Callable[[], Session]:
-    """A replacement for the model's method `session`, which returns timed sessions."""
-    opened = model.session
-    return lambda: _TimedSession(opened(), parts, part)

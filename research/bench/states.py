@@ -4,8 +4,6 @@ A target of about 65 M parameters contains the embedding and head of a small Lla
 target's layers is scaled until drafted tokens are accepted as often as requested.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any
@@ -14,11 +12,10 @@ import torch
 from transformers import PreTrainedModel
 
 from research.bench.synthetic import SPREAD, TEXT, calibrate, random_model
+from specdec import ModelPair
 from specdec.models import HFModel
-from specdec.pair import ModelPair
 
-ACCEPTANCE = 0.75
-"""The default probability with which GSD accepts the first drafted token."""
+ACCEPTANCE = 0.75  # the default probability with which GSD accepts the first drafted token
 WIDTH, DRAFT_WIDTH, VOCABULARY = 640, 320, 16384
 _SIZES = {
     "vocab_size": VOCABULARY,
@@ -43,8 +40,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "falcon_h1": ("FalconH1", {"num_hidden_layers": 7} | _MAMBA),
 }
 """For each family, the prefix of its class names and the sizes of its target."""
-OUTPUTS = ("out_proj", "o_proj", "down_proj", "w2")
-"""Matrices at the end of a layer's parts, whose output is added to the residual stream."""
+OUTPUTS = ("out_proj", "o_proj", "down_proj", "w2")  # their output is added to the residual stream
 
 
 def hybrid_pair(

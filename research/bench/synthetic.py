@@ -9,8 +9,6 @@ finds the factor at which drafted tokens are accepted as often as requested.
                     [   0   | 0 ]   [   0   | 0 ]
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -18,19 +16,17 @@ from typing import Any, NamedTuple
 import torch
 import transformers
 from torch import Tensor
-from transformers import LlamaForCausalLM
 
+from specdec import ModelPair
 from specdec.checks import real
 from specdec.models import HFModel
 from specdec.models.kernels.packing import round_matrices
 from specdec.models.load import ROUNDED, checked_dtype
-from specdec.pair import ModelPair
 from specdec.theory import gsd_acceptance
 
-TEXT = 64
-"""The number of tokens of the text on which the acceptance is measured."""
-STEPS = 14
-"""How often bisection halves the interval for the factor's logarithm."""
+TEXT = 64  # tokens of the text on which the acceptance is measured
+STEPS = 14  # how often bisection halves the interval for the factor's logarithm
+ENDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 SPREAD = 1.3
 """The variance of the draft's logits, divided by log(vocabulary). This value leaves about a third of the
 entropy of a uniform distribution."""
@@ -89,10 +85,13 @@ def synthetic_pair(
     _contain(target, draft, preset)
     later = target.model.layers[preset.draft.layers :]
     outputs = [part.weight for layer in later for part in (layer.self_attn.o_proj, layer.mlp.down_proj)]
-    reached = calibrate(target, draft, outputs, _text(draft), preset.acceptance)
+    first = torch.zeros(1, 1, dtype=torch.int64, device=draft.device)
+    sampling: dict[str, Any] = {"do_sample": True, "top_k": 0, "max_new_tokens": TEXT - 1, "pad_token_id": 0}
+    text: Any = draft.generate(first, attention_mask=torch.ones_like(first), **sampling)
+    reached = calibrate(target, draft, outputs, text, preset.acceptance)
     if abs(reached - preset.acceptance) > 0.05:
         raise ValueError(f"acceptance {preset.acceptance} can't be reached: {reached:.3f} is the nearest")
-    draft.to(checked_dtype(draft_dtype or dtype))  # type: ignore[arg-type]  # transformers hides a method
+    draft.to(checked_dtype(draft_dtype or dtype))
     if draft_dtype == ROUNDED:
         round_matrices(draft)
     return ModelPair(*(HFModel(model) for model in (target, draft))), reached
@@ -100,18 +99,15 @@ def synthetic_pair(
 
 def _check(preset: Preset) -> None:
     target, draft = preset.target, preset.draft
-    sizes = [n for shape in (target, draft) for n in shape] + [preset.vocab_size]
-    if min(sizes) < 1:
+    if min(*target, *draft, preset.vocab_size) < 1:
         raise ValueError(f"{target}, {draft}, vocabulary {preset.vocab_size}: all sizes must be at least 1")
-    for name in LlamaSizes._fields:
-        small, large = getattr(draft, name), getattr(target, name)
-        unequal = small != large if name == "head_size" else small > large
-        if unequal or (name == "layers" and small == large):
-            raise ValueError(
-                f"draft {name} = {small}, target {name} = {large}: the target, which contains the draft, "
-                "must have more layers, heads of the same size, and the rest at least as large"
-            )
-    for shape in preset[:2]:
+    fits = all(small <= large for small, large in zip(draft, target)) and draft.layers < target.layers
+    if not fits or draft.head_size != target.head_size:
+        raise ValueError(
+            f"{draft} does not fit into {target}: the target, which contains the draft, must have more "
+            "layers, heads of the same size, and the rest at least as large"
+        )
+    for shape in (target, draft):
         if shape.heads % shape.kv_heads:
             raise ValueError(f"heads = {shape.heads} is not a multiple of kv_heads = {shape.kv_heads}")
     if draft.heads // draft.kv_heads > target.heads // target.kv_heads:
@@ -127,24 +123,12 @@ def checked_acceptance(acceptance: float) -> float:
     return number
 
 
-def _random_llama(shape: LlamaSizes, vocab_size: int, dtype: torch.dtype, device: str) -> LlamaForCausalLM:
+def _random_llama(shape: LlamaSizes, vocab_size: int, dtype: torch.dtype, device: str) -> Any:
+    names = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads")
+    sizes: dict[str, Any] = dict(zip((*names, "num_key_value_heads", "head_dim"), shape, strict=True))
+    sizes |= {"vocab_size": vocab_size, "max_position_embeddings": 4096, "tie_word_embeddings": False}
     with torch.device(device):
-        return random_model(
-            "Llama",
-            dtype,
-            vocab_size=vocab_size,
-            hidden_size=shape.width,
-            intermediate_size=shape.inner,
-            num_hidden_layers=shape.layers,
-            num_attention_heads=shape.heads,
-            num_key_value_heads=shape.kv_heads,
-            head_dim=shape.head_size,
-            max_position_embeddings=4096,
-            tie_word_embeddings=False,
-            bos_token_id=None,
-            eos_token_id=None,
-            pad_token_id=None,
-        )
+        return random_model("Llama", dtype, **sizes, **dict.fromkeys(ENDS))
 
 
 def random_model(family: str, dtype: torch.dtype, **sizes: Any) -> Any:
@@ -163,23 +147,21 @@ def random_model(family: str, dtype: torch.dtype, **sizes: Any) -> Any:
 
 
 @torch.no_grad()
-def _contain(target: LlamaForCausalLM, draft: LlamaForCausalLM, preset: Preset) -> None:
-    """Writes the draft into the first layers, channels and heads of the target."""
+def _contain(target: Any, draft: Any, preset: Preset) -> None:
+    """Writes the draft into the first layers, channels and heads of the target, and zeros beside it."""
     big, small = preset.target, preset.draft
     # RMSNorm divides by a smaller number in the wider stream, which is mostly zeros.
     gain = math.sqrt(small.width / big.width)
-    query, key = _head_rows(big, small, big.heads), _head_rows(big, small, big.kv_heads)
-    _place(target.model.embed_tokens.weight, draft.model.embed_tokens.weight)
-    _place(target.lm_head.weight, draft.lm_head.weight)
-    target.model.norm.weight.copy_(_widened(draft.model.norm.weight * gain, big.width))
-    for mine, its in zip(target.model.layers, draft.model.layers, strict=False):
-        for name in ("input_layernorm", "post_attention_layernorm"):
-            getattr(mine, name).weight.copy_(_widened(getattr(its, name).weight * gain, big.width))
-        for name, rows in (("q_proj", query), ("k_proj", key), ("v_proj", key)):
-            _place(getattr(mine.self_attn, name).weight, getattr(its.self_attn, name).weight, rows)
-        _place(mine.self_attn.o_proj.weight.T, its.self_attn.o_proj.weight.T, query)
-        for name in ("gate_proj", "up_proj", "down_proj"):
-            _place(getattr(mine.mlp, name).weight, getattr(its.mlp, name).weight)
+    query, key = (_head_rows(big, small, heads).to(target.device) for heads in (big.heads, big.kv_heads))
+    rows = {"q_proj": query, "k_proj": key, "v_proj": key}
+    for name, value in draft.named_parameters():
+        into, part = target.get_parameter(name).zero_(), name.split(".")[-2]
+        if value.dim() == 1:
+            into[: len(value)] = value * gain
+        elif part == "o_proj":
+            into[: len(value), query] = value
+        else:
+            into[rows.get(part, slice(len(value))), : value.shape[1]] = value
 
 
 def _head_rows(big: LlamaSizes, small: LlamaSizes, heads: int) -> Tensor:
@@ -189,19 +171,6 @@ def _head_rows(big: LlamaSizes, small: LlamaSizes, heads: int) -> Tensor:
     chosen = [g * group + i for g in range(small.kv_heads) for i in range(per_group)]
     starts = torch.tensor(chosen)[:, None] * big.head_size
     return (starts + torch.arange(big.head_size)).flatten()
-
-
-def _place(into: Tensor, matrix: Tensor, rows: Tensor | None = None) -> None:
-    """Writes a matrix into these rows and the first columns of a larger one, and zeros elsewhere."""
-    into.zero_()
-    rows = torch.arange(matrix.shape[0]) if rows is None else rows
-    into[rows.to(into.device), : matrix.shape[1]] = matrix
-
-
-def _widened(weights: Tensor, width: int) -> Tensor:
-    wide = weights.new_zeros(width)
-    wide[: len(weights)] = weights
-    return wide
 
 
 @torch.inference_mode()
@@ -220,10 +189,3 @@ def calibrate(target: Any, draft: Any, outputs: Sequence[Tensor], ids: Tensor, a
         reached = gsd_acceptance(target(ids).logits[0].float().softmax(-1), q).mean().item()
         low, high = (math.log(factor), high) if reached > acceptance else (low, math.log(factor))
     return reached
-
-
-def _text(draft: Any) -> Tensor:
-    """A text [1, TEXT] that is sampled from the draft."""
-    first = torch.zeros(1, 1, dtype=torch.int64, device=draft.device)
-    settings: dict[str, Any] = {"do_sample": True, "top_k": 0, "max_new_tokens": TEXT - 1, "pad_token_id": 0}
-    return draft.generate(first, attention_mask=torch.ones_like(first), **settings)

@@ -1,8 +1,5 @@
 """Estimates the gain of drafting while the target verifies: how often is the right continuation prepared?
 
-    python -m research.experiments.ahead           # both pairs, some minutes of processor time
-    python -m research.experiments.ahead --smoke   # every stage, in seconds
-
 A round ends at the last accepted node of the tree. The next token is then none of that node's children: it is
 a later arrival of the draft's race. The end of a round is the node together with the index of that arrival.
 For each of the m most probable ends, a continuation is prepared. The experiment counts, for several trees and
@@ -15,46 +12,32 @@ drafts as usual. Other work of drafting, such as races, is done for each continu
 work to the second core is not counted, so the gain is an upper bound.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 
 from research.estimates import Row
 from research.experiments.texts import Text, TextExperiment, distributions, own_ranks, quotient, rounds_on
 from research.theory import preparation
-from specdec import theory
-from specdec.bench.measure import least_seconds
-from specdec.decoding.run import generate
-from specdec.optimal import optimal_topology
-from specdec.pair import ModelPair
+from research.timing import forward_seconds
+from specdec import ModelPair, Topology, generate, optimal_topology, theory
 from specdec.shipped import SMOLLM2, STORIES
-from specdec.topology import Topology, sequence
+from specdec.topology import sequence
 
-PREPARED = (1, 2, 3, 4, 8, 16, 32)
-"""Numbers of continuations that are prepared."""
-GUESSES = (1, 2, 4, 8, 16, 32)
-"""Numbers of guesses for the token that follows one rejected draft."""
-SHAPE = (0.6, 0.15, 0.07, 0.04, 0.02, 0.01, 0.01, 0.01)
-"""The approximate acceptance by index of both pairs, for which the optimal trees are built."""
+PREPARED = (1, 2, 3, 4, 8, 16, 32)  # numbers of continuations that are prepared
+GUESSES = (1, 2, 4, 8, 16, 32)  # numbers of guesses for the token that follows one rejected draft
+SHAPE = (0.6, 0.15, 0.07, 0.04, 0.02, 0.01, 0.01, 0.01)  # approximate acceptance by index of both pairs
 TREES: Mapping[str, Topology] = {f"sequence({k})": sequence(k) for k in (1, 2, 3, 4, 6)} | {
     f"optimal({k})": optimal_topology(SHAPE, k) for k in (2, 4, 8, 16)
 }
-TIMED = 3
-"""The number of texts that are decoded on each tree to time its rounds."""
-QUIET = 0.1
-"""This quantile of the rounds' times is used, because other work on the machine hardly affects it."""
+TIMED = 3  # texts that are decoded on each tree to time its rounds
+QUIET = 0.1  # the quantile of the rounds' times that counts; other work on the machine hardly affects it
 INDICES = 64
 ROWS = (1, 2, 4, 8, 16, 32, 64)
-REPEATS = 30
-"""How often the draft's forward pass over each number of tokens is timed."""
-WORTH = 1.15
-"""The gain above which a pipelined round would be worth its code."""
+REPEATS = 30  # how often the draft's forward pass over each number of tokens is timed
+WORTH = 1.15  # the gain above which a pipelined round would be worth its code
 
 
 def measured(pair: ModelPair, text: Text) -> Row:
@@ -68,17 +51,14 @@ def measured(pair: ModelPair, text: Text) -> Row:
     p, q = log_p.exp(), log_q.exp()
     rejected = theory.total_variation(p, q)
     gsd = [float((preparation.gsd_preparation_hit(p, q, m).nan_to_num() * rejected).sum()) for m in GUESSES]
-    timings = None
+    row = {"tokens": len(p), "ranks": own_ranks(pair, text, log_p, log_q), "gsd": gsd}
+    row |= {"rejected": float(rejected.sum()), "seconds": None}
     if text.number < TIMED:
         trees = {name: _timed(pair, text, tree) for name, tree in TREES.items()}
-        timings = {"trees": trees, "rows": _seconds_of_rows(pair, text)}
-    return {
-        "tokens": len(p),
-        "ranks": own_ranks(pair, text, log_p, log_q),
-        "gsd": gsd,
-        "rejected": float(rejected.sum()),
-        "seconds": timings,
-    }
+        flat, prompt = {rows: [-1] * rows for rows in ROWS}, text.ids[: text.start]
+        rows = forward_seconds(pair.drafting, prompt, flat, REPEATS, time.process_time)
+        row["seconds"] = {"trees": trees, "rows": [*rows.values()]}
+    return row
 
 
 def _timed(pair: ModelPair, text: Text, tree: Topology) -> list[float]:
@@ -93,43 +73,31 @@ def _timed(pair: ModelPair, text: Text, tree: Topology) -> list[float]:
     return np.quantile(times, QUIET, 0).tolist()
 
 
-def _seconds_of_rows(pair: ModelPair, text: Text) -> list[float]:
-    """Processor seconds of the draft's forward pass over each number of tokens in `ROWS`."""
-    session = pair.drafting.session()
-    session.prefill(text.ids[: text.start])
-
-    def forward(rows: int) -> None:
-        session.forward(torch.full((rows,), text.ids[text.start]), [-1] * rows)
-        session.commit([])
-
-    work = {rows: partial(forward, rows) for rows in ROWS}
-    return [*least_seconds(work, REPEATS, time.process_time).values()]
-
-
 def _summary(runs: Sequence[Row]) -> Row:
     indices = np.concatenate([run["ranks"] for run in runs])
     rates = [float((indices == index).mean()) for index in range(INDICES)]
     rows = [_row(name, tree, rates, runs) for name, tree in TREES.items()]
-    without = max(row["speed"] for row in rows)
+    gsd = np.sum([run["gsd"] for run in runs], 0) / sum(run["rejected"] for run in runs)
+    ersd = [preparation.ersd_preparation_hit(rates, 1, m) for m in GUESSES]
     pipelined = max(max(row["pipelined"].values()) for row in rows)
-    after = {
-        "ersd": [preparation.ersd_preparation_hit(rates, 1, m) for m in GUESSES],
-        "gsd": (np.sum([run["gsd"] for run in runs], 0) / sum(run["rejected"] for run in runs)).tolist(),
-    }
     return {
         "texts": len(runs),
         "tokens": len(indices),
         "rates": rates,
-        "after_one": after,
+        "after_one": {"ersd": ersd, "gsd": gsd.tolist()},
         "trees": rows,
-        "gain": pipelined / without,
+        "gain": pipelined / max(row["speed"] for row in rows),
     }
 
 
 def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Row]) -> Row:
     """A tree's share of rounds whose end was prepared, for each m, and its tokens per second without and with
     preparation."""
-    hits = {}
+    timings = [run["seconds"] for run in runs if run["seconds"]]
+    draft, rest = np.median([each["trees"][name] for each in timings], 0).tolist()
+    cost = np.median([each["rows"] for each in timings], 0)
+    tokens, beside = theory.expected_tokens(rates, tree), max(0.0, draft - _preparing(tree, 1, cost))
+    speed, hits, pipelined = tokens / (draft + rest), {}, {}
     for m in PREPARED:
         ends, expected = preparation.prepared_outcomes(rates, tree, m)
         counted = []
@@ -137,23 +105,10 @@ def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Row]) -> 
             right = [end in ends for end in rounds_on(tree, run["ranks"]) if end[1] is not None]
             counted.append({"text": run["text"], "hits": sum(right), "rounds": len(right)})
         hits[str(m)] = quotient(counted, "hits", "rounds") | {"expected": expected}
-    timings = [run["seconds"] for run in runs if run["seconds"]]
-    draft, rest = np.median([each["trees"][name] for each in timings], 0).tolist()
-    cost = np.median([each["rows"] for each in timings], 0)
-    tokens, beside = theory.expected_tokens(rates, tree), max(0.0, draft - _preparing(tree, 1, cost))
-    pipelined = {}
-    for m in PREPARED:
         longer = max(rest, _preparing(tree, m, cost) + m * beside)
         pipelined[str(m)] = tokens / (longer + (1 - hits[str(m)]["value"]) * draft)
-    speed = tokens / (draft + rest)
-    return {
-        "tree": name,
-        "hits": hits,
-        "share": draft / (draft + rest),
-        "speed": speed,
-        "pipelined": pipelined,
-        "gain": max(pipelined.values()) / speed,
-    }
+    row = {"tree": name, "hits": hits, "share": draft / (draft + rest), "speed": speed}
+    return row | {"pipelined": pipelined, "gain": max(pipelined.values()) / speed}
 
 
 def _preparing(tree: Topology, m: int, cost: np.ndarray) -> float:

@@ -1,7 +1,5 @@
 """Experiments on one pair that decode the same prompts with the same seeds at all points of a grid."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -10,46 +8,46 @@ from typing import Any, NamedTuple
 from research.estimates import Estimate, Row, finished, grouped, quotient
 from research.experiments.settings import read_prompts, seed_of
 from research.experiments.sweep import Experiment, Sweep
-from specdec.commands import Parser
+from specdec import ModelPair, load_pair, measure_acceptance, optimal_topology, stream
 from specdec.decoding.batch import decode_together
-from specdec.decoding.run import Run, measure_acceptance, stream
+from specdec.decoding.run import Run
 from specdec.devices import machine
-from specdec.loading import load_pair
-from specdec.optimal import optimal_topology
-from specdec.pair import ModelPair
 from specdec.shipped import PROMPTS, SMOLLM2, STORIES
 from specdec.topology import batch, sequence
 
-AT_ONCE = 10
-"""The number of texts that are decoded together. Each text equals that of `generate` alone."""
-GROWN_FROM = "gsd"
-"""The method whose acceptance by index determines the optimal trees."""
-
+AT_ONCE = 10  # texts that are decoded together; each equals that of `generate` alone
+GROWN_FROM = "gsd"  # the method whose acceptance by index determines the optimal trees
 SHORT = {"repeats": 1, "max_new_tokens": 12}
-
+OPTIONS: Mapping[str, Row] = {
+    "--pair": {"choices": [STORIES, SMOLLM2], "default": STORIES, "help": "the pair that decodes"},
+    "--prompts": {"type": int, "default": 100, "help": "number of prompts"},
+    "--repeats": {"type": int, "default": 2, "help": "texts of every prompt"},
+    "--max-new-tokens": {"type": int, "default": 200, "help": "of one text"},
+}
 Prompt = str | Sequence[int]
-Point = tuple[Any, ...]
-"""One value for each field of an experiment's grid. The runs of one point are counted together."""
-Trees = Mapping[str, Row]
-"""For each name of a tree, arguments of `stream`: `topology`, and `method` if it belongs to the tree."""
+Point = tuple[Any, ...]  # a value for each field of a grid; the runs of a point are counted together
 
 
 class SetUp(NamedTuple):
-    """The pair, prompts and trees of a comparison. options: the parsed options of the command."""
+    """The pair, prompts and trees of a comparison, and the parsed options of the command."""
 
     pair: ModelPair
     prompts: Sequence[Prompt]
-    trees: Trees
+    trees: Mapping[
+        str, Row
+    ]  # arguments of `stream` by name: `topology`, and the tree's `method` if it has one
     options: Any
 
     @property
     def header(self) -> Row:
         """The first line of the results file: text length, prompts and trees, the pair, and the machine."""
-        trees = {name: tree["topology"] for name, tree in self.trees.items()}
-        paths = {name: [*map(list, getattr(tree, "paths", ()))] for name, tree in trees.items()}
-        length = self.options.max_new_tokens
+        trees = {name: getattr(tree["topology"], "paths", ()) for name, tree in self.trees.items()}
         return {
-            "settings": {"max_new_tokens": length, "prompts": len(self.prompts), "trees": paths},
+            "settings": {
+                "max_new_tokens": self.options.max_new_tokens,
+                "prompts": len(self.prompts),
+                "trees": {name: [*map(list, paths)] for name, paths in trees.items()},
+            },
             "pair": {"target": self.pair.target.name, "draft": self.pair.drafting.name},
             "machine": machine(self.pair.target.device),
         }
@@ -68,11 +66,11 @@ class Comparison(Experiment):
     """An experiment that compares the points of a grid.
 
     grid: the values of each field. They are arguments of `stream`, except for "tree": its list is empty,
-    because the names of the trees are used. seed: the seeds of all texts are derived from it. prepared:
-    chooses prompts and trees. prompt: returns the prompt of a cell, which is one text at one point.
-    differences: a point's differences from other points, by name. check: called with each decoded text.
+    because the names of the trees are used. seed: the seeds of all texts are derived from it. prompt: returns
+    the prompt of a cell, which is one text at one point. differences: a point's, from other points, by name.
     """
 
+    options: Mapping[str, Row] = field(default_factory=lambda: OPTIONS)
     smoke: Mapping[str, Any] = field(default_factory=lambda: {"prompts": 2, **SHORT})
     grid: Mapping[str, Sequence[Any]]
     seed: int
@@ -83,20 +81,8 @@ class Comparison(Experiment):
 
     def points(self, trees: Iterable[str]) -> list[Row]:
         """All points of the grid, for trees of these names."""
-        return [
-            dict(zip(self.grid, point))
-            for point in product(*(values or trees for values in self.grid.values()))
-        ]
-
-    def parser(self) -> Parser:
-        """The options of the command."""
-        parser, default = super().parser(), " (default: %(default)s)"
-        add = parser.add_argument
-        add("--pair", choices=[STORIES, SMOLLM2], default=STORIES, help="the pair that decodes" + default)
-        add("--prompts", type=int, default=100, help="number of prompts" + default)
-        add("--repeats", type=int, default=2, help="texts of every prompt" + default)
-        add("--max-new-tokens", type=int, default=200, help="of one text" + default)
-        return parser
+        values = (values or trees for values in self.grid.values())
+        return [dict(zip(self.grid, point)) for point in product(*values)]
 
     def sweep(self, options: Any) -> Sweep:
         """The sweep of the pair, with the prompts and trees that the experiment chooses."""
@@ -106,12 +92,13 @@ class Comparison(Experiment):
     def sweep_of(self, setup: SetUp) -> Sweep:
         """The sweep that measures all points for `AT_ONCE` prompts, then for the next ones. A row has the
         numbers of tokens and rounds of one text."""
+        numbers = range(len(setup.prompts))
         cells = [
             point | {"prompt": number, "repeat": repeat}
             for repeat in range(setup.options.repeats)
-            for first in range(0, len(setup.prompts), AT_ONCE)
+            for first in numbers[::AT_ONCE]
             for point in self.points(setup.trees)
-            for number in range(first, min(first + AT_ONCE, len(setup.prompts)))
+            for number in numbers[first : first + AT_ONCE]
         ]
 
         def run(cell: Row) -> Run:

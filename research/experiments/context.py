@@ -1,30 +1,23 @@
 """Measures how much context-aware trees gain over the 0-th order optimal tree of the same k.
 
-    python -m research.experiments.context               # the embedded pair, half an hour on a CPU
-    python -m research.experiments.context --smoke       # every stage, in seconds
-
 Acceptance is learnt from texts that continue the first three quarters of the prompts, and written to
 `assets/stories/context.<method>.json`. Tokens per target call are measured on the last quarter. The optimal
 tree is built from the average acceptance in the texts that were used for learning.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from research.estimates import Estimate, combined
-from research.experiments.comparison import SHORT, Comparison, Point, Prompt, SetUp
-from specdec.context import ContextAcceptance, ContextTree
+from research.experiments.comparison import OPTIONS, SHORT, Comparison, Point, Prompt, SetUp
+from specdec import ContextTree, ModelPair, optimal_topology
+from specdec.context import ContextAcceptance
 from specdec.learn import learn_context
-from specdec.optimal import optimal_topology
-from specdec.pair import ModelPair
 from specdec.shipped import EMBEDDED
 from specdec.trace import Method
 
 METHODS: tuple[Method, ...] = ("gsd", "ersd")
-OPTIMAL, CONTEXT = "optimal", "context"
 
 
 def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
@@ -38,14 +31,14 @@ def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
             learn_context(pair, prompts[:-held_out], method=method, tokens=options.learn_tokens).save(path)
         acceptance = ContextAcceptance.load(path)
         optimal = optimal_topology(acceptance.average, options.k)
-        trees[f"{method} {OPTIMAL}"] = {"method": method, "topology": optimal}
-        trees[f"{method} {CONTEXT}"] = {"method": method, "topology": ContextTree(acceptance, options.k)}
+        trees[f"{method} optimal"] = {"method": method, "topology": optimal}
+        trees[f"{method} context"] = {"method": method, "topology": ContextTree(acceptance, options.k)}
     return SetUp(pair, prompts[-held_out:], trees, options)
 
 
 def differences(point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
     """A point's relative gain over the optimal tree, with an interval from the linearised quotient."""
-    before, after = measured[(f"{point[0].split()[0]} {OPTIMAL}",)], measured[point]
+    before, after = measured[(f"{point[0].split()[0]} optimal",)], measured[point]
     quotient = after.value / before.value
     linear = combined([after, before], [1 / before.value, -quotient / before.value])
     return {"gain": Estimate(quotient - 1, linear.influence)}
@@ -59,9 +52,10 @@ EXPERIMENT = Comparison(
     prepared=prepared,
     differences=differences,
     options={
+        **OPTIONS,
         "--acceptance": {"type": Path, "default": EMBEDDED, "help": "folder of the learnt acceptance"},
-        "--k": {"type": int, "default": 16, "help": "drafted tokens (default: 16)"},
-        "--learn-tokens": {"type": int, "default": 30_000, "help": "default: 30000"},
+        "--k": {"type": int, "default": 16, "help": "drafted tokens"},
+        "--learn-tokens": {"type": int, "default": 30_000, "help": "from which acceptance is learnt"},
     },
     usual={"repeats": 5},
     smoke=SHORT | {"prompts": 16, "learn_tokens": 300},

@@ -1,24 +1,18 @@
 """ERSD with a draft at a lower or higher temperature than its target: the speed changes, the text does not.
 
-    python -m research.experiments.draft_temperature           # the embedded pair, half an hour on a CPU
-    python -m research.experiments.draft_temperature --smoke   # every stage, in seconds
-
 The target decodes at temperature 1, on the trees of `research.experiments.rules`. Every text is compared with
 that of plain decoding with the same seed. The gain is relative to a draft at the target's own temperature.
 All intervals are 95%, clustered by prompt.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from research.experiments.comparison import AT_ONCE, Comparison
-from specdec.decoding.run import Run, generate
-from specdec.pair import ModelPair
+from specdec import ModelPair, generate
+from specdec.decoding.run import Run
 
 TEMPERATURES = (0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0)
-BESIDE = 1.0
-"""The target's own temperature, with which the draft's other temperatures are compared."""
+BESIDE = 1.0  # the target's own temperature, with which the draft's other temperatures are compared
 
 
 def same_text(run: Run) -> None:

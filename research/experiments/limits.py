@@ -1,15 +1,10 @@
 """Compares upper limits of tokens per target call with ERSD's optimal tree of k = 1 to 384 drafted tokens.
 
-    python -m research.experiments.limits           # both pairs, some minutes of processor time
-    python -m research.experiments.limits --smoke   # every stage, in seconds
-
 Theorem 4.1 and the lemma with m of the paper, and `renewal_bound`, are limits that follow from the acceptance
 by index R. Two more limits hold for drafts that are chosen without the target's noise: `stated_limit`, by
 Pankratov and Alistarh, and `deterministic_limit`. R is the mean over `RACES` races per token. The
 optimal tree is simulated with the races that produced the texts.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 
@@ -27,20 +22,16 @@ from research.experiments.texts import (
     spread_positions,
 )
 from research.theory import renewal
-from specdec import theory
-from specdec.optimal import optimal_topology
-from specdec.pair import ModelPair
+from specdec import ModelPair, optimal_topology, theory
 from specdec.race import derived_seed, log_exponentials
 from specdec.shipped import SMOLLM2, STORIES
 
-RACES = 8
-"""The number of races per token from which R is estimated."""
-INDICES = 64
-"""The number of child indices of R that are counted. The probability of later indices is missing from R."""
+RACES = 8  # per token, from which R is estimated
+INDICES = 64  # of R that are counted; the probability of later indices is missing from R
 KS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 384)
-CONTEXTS = 4
-"""The number of single contexts per text for which the limits are compared."""
+CONTEXTS = 4  # single contexts per text for which the limits are compared
 SAMPLES = 128
+METHODS = ("ersd", "gsd")
 
 
 def measured(pair: ModelPair, text: Text) -> Row:
@@ -57,7 +48,7 @@ def measured(pair: ModelPair, text: Text) -> Row:
     for position in spread_positions(len(p), CONTEXTS):
         entropy, square = theory.entropy(p[position]), renewal.second_log_moment(p[position])
         row = {"entropy": float(entropy), "square": float(square)}
-        for method in ("ersd", "gsd"):
+        for method in METHODS:
             estimate = getattr(theory, f"estimate_{method}_acceptance_by_index")
             value = estimate(p[position], q[position], INDICES, samples=SAMPLES).value.numpy()
             row[method] = theory.entropy_of_rates(value / max(1.0, value.sum()))
@@ -76,27 +67,25 @@ def measured(pair: ModelPair, text: Text) -> Row:
 def _summary(runs: Sequence[Row]) -> Row:
     tokens = sum(run["tokens"] for run in runs)
     rates = np.sum([run["counts"] for run in runs], 0) / (tokens * RACES)
-    entropy, square = (sum(run[name] for run in runs) / tokens for name in ("entropy", "square"))
+    moments = {name: quotient(runs, name) for name in ("entropy", "square")}
     size, contexts = runs[0]["vocabulary"], [row for run in runs for row in run["contexts"]]
     points = []
     for k in KS:
         tree = optimal_topology(rates[rates > 0], k)
         rounds = [run | {"rounds": sum(1 for _ in rounds_on(tree, run["ranks"]))} for run in runs]
-        of_tree = quotient(rounds, "tokens", "rounds")
-        points.append({"k": k} | of_tree | limits(rates, entropy, square, size, k))
+        above = limits(rates, moments["entropy"]["value"], moments["square"]["value"], size, k)
+        points.append({"k": k} | quotient(rounds, "tokens", "rounds") | above)
     return {
         "texts": len(runs),
         "tokens": tokens,
         "vocabulary": size,
-        "entropy": quotient(runs, "entropy"),
-        "square": quotient(runs, "square"),
+        **moments,
         "entropy_of_rates": theory.entropy_of_rates(rates),
         "rates": rates.tolist(),
         "points": points,
         "contexts": len(contexts),
         "deterministic_is_tighter": {
-            method: {str(k): _share(contexts, method, size, k) for k in (KS[0], 16, KS[-1])}
-            for method in ("ersd", "gsd")
+            method: {str(k): _share(contexts, method, size, k) for k in (1, 16, 384)} for method in METHODS
         },
     }
 
@@ -114,9 +103,8 @@ def limits(rates: np.ndarray, entropy: float, square: float, vocabulary: int, k:
 
 def _share(contexts: Sequence[Row], method: str, vocabulary: int, k: int) -> float:
     """The share of contexts in which `deterministic_limit` is below both Theorem 4.1's bound and k + 1."""
-    below = 0
+    below, leaves = 0, np.log2(k * (vocabulary - 1) + vocabulary)
     for row in contexts:
-        leaves = np.log2(k * (vocabulary - 1) + vocabulary)
         tunstall = leaves / row[method] if row[method] > 0 else np.inf
         below += renewal.deterministic_limit(row["entropy"], row["square"], k) < min(k + 1, tunstall)
     return below / len(contexts)

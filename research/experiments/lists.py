@@ -1,14 +1,9 @@
 """The acceptance of n drafts from one race or from n races, for n = 1 to 8.
 
-    python -m research.experiments.lists           # both pairs, some minutes of processor time
-    python -m research.experiments.lists --smoke   # every stage, in seconds
-
 At some tokens of each text, acceptance is computed for ERSD's first n arrivals and for Gumbel list sampling
 (the winners of n independent races), with lower bounds of both, and with the most that any rule can accept of
 either kind of drafts. The same is computed for pairs of random distributions.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -20,15 +15,12 @@ from torch import Tensor
 from research.estimates import Row
 from research.experiments.texts import Text, TextExperiment, distributions, quotient, spread_positions
 from research.theory import lists
-from specdec import theory
-from specdec.pair import ModelPair
+from specdec import ModelPair, theory
 from specdec.shipped import SMOLLM2, STORIES
 
 DRAFTS = range(1, 9)
-POSITIONS = 4
-"""The number of tokens of each text at which acceptance is computed."""
-SAMPLES = 256
-"""The number of races from which ERSD's acceptance beyond the first arrival is estimated."""
+POSITIONS = 4  # tokens of each text at which acceptance is computed
+SAMPLES = 256  # races from which ERSD's acceptance beyond the first arrival is estimated
 RANDOM, RANDOM_PAIRS, RANDOM_TOKENS = "random", 200, 12
 KINDS: Mapping[str, Callable[[Tensor, Tensor, int], Tensor]] = {
     "races": lists.list_sampling_acceptance,
@@ -41,9 +33,8 @@ KINDS: Mapping[str, Callable[[Tensor, Tensor, int], Tensor]] = {
 
 def measured(pair: ModelPair, text: Text) -> Row:
     """For each number of drafts, the sum of the acceptance at `POSITIONS` tokens of a text."""
-    log_p, log_q = distributions(pair, text)
-    positions = spread_positions(len(log_p), POSITIONS)
-    return sums(log_p[positions].exp(), log_q[positions].exp())
+    at = spread_positions(len(text.ids) - text.start, POSITIONS)
+    return sums(*(each[at].exp() for each in distributions(pair, text)))
 
 
 def sums(p: Tensor, q: Tensor) -> Row:

@@ -1,7 +1,5 @@
 """The paper's experiment: counts from decoded texts, acceptance at some positions, and the command line."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -21,18 +19,15 @@ from research.experiments.settings import STRATEGIES, Settings, read_prompts, se
 from research.experiments.summary import summarize
 from research.experiments.sweep import Experiment, Sweep
 from research.experiments.texts import Text, distributions
-from specdec import theory
+from specdec import Generation, ModelPair, Topology, generate, stream, theory
 from specdec.checks import whole
 from specdec.commands import Parser, add_pair
-from specdec.decoding.run import Run, generate, stream
+from specdec.decoding.run import Run
 from specdec.devices import machine
 from specdec.loading import load_with_progress
-from specdec.pair import ModelPair
 from specdec.phrases import VERDICTS
 from specdec.shipped import PROMPTS
 from specdec.stats import index_counts
-from specdec.topology import Topology
-from specdec.trace import Generation
 
 
 def sweep_of(pair: ModelPair, settings: Settings, at_once: int = 1) -> Sweep:
@@ -130,11 +125,9 @@ def contexts(pair: ModelPair, settings: Settings, cell: Row) -> Row:
     kl = float(theory.kl_divergence(p, q).sum())
     row: Row = {"seed": g.seed, "tokens": len(g.token_ids), "positions": len(p), "k": k}
     row["kl"] = kl if math.isfinite(kl) else None  # JSON has no infinity
-    for method in settings.methods:
-        by_index = getattr(theory, f"{method}_acceptance_by_index", None)
-        if by_index is None:  # other methods have no acceptance by index in closed form
-            continue
-        rates = by_index(p, q, k)
+    closed = [each for each in settings.methods if each in ("gsd", "ersd")]  # the others have no closed form
+    for method in closed:
+        rates = getattr(theory, f"{method}_acceptance_by_index")(p, q, k)
         outcomes = torch.cat([rates, (1 - rates.sum(-1, keepdim=True)).clamp_min(0)], -1)
         # simulated rates may sum to a little more than 1
         bits = theory.entropy(outcomes / outcomes.sum(-1, keepdim=True))
@@ -148,7 +141,6 @@ def _grid(text: str) -> tuple[int, ...]:
 
 
 _GIVEN = [field for field in fields(Settings) if field.name not in ("prompts", "methods")]
-"""The settings for which the command has options."""
 
 
 class Paper(Experiment):
@@ -162,11 +154,10 @@ class Paper(Experiment):
         add("--prompts", type=Path, default=PROMPTS, help="a text file, one prompt a line")
         for each in _GIVEN:
             lists_ks = each.name in STRATEGIES
-            kind, shown = (_grid, "K,K,...") if lists_ks else (type(each.default), None)
-            about = f"k of {each.name}, with commas" if lists_ks else "default: %(default)s"
-            name = "--" + each.name.replace("_", "-")
-            add(name, type=kind, default=each.default, metavar=shown, help=about)
-        together = "texts decoded together: the same numbers, sooner (default: 1)"
+            kind: Any = _grid if lists_ks else type(each.default)
+            about = f"k of {each.name}, with commas" if lists_ks else " "
+            add("--" + each.name.replace("_", "-"), type=kind, default=each.default, help=about)
+        together = "texts decoded together: the same numbers, sooner"
         add("--runs-at-once", type=int, default=1, metavar="N", help=together)
         return parser
 
@@ -187,7 +178,7 @@ class Paper(Experiment):
         """Print a summary file, or the summary of a results file, which is then written beside that file."""
         if results.suffix == ".json":
             summary = json.loads(results.read_text())
-            if not isinstance(summary, dict) or "findings" not in summary:
+            if "findings" not in summary:
                 raise ValueError(f"{results} is not a summary of an experiment")
             print(self.as_text(summary))
             return
@@ -197,8 +188,7 @@ class Paper(Experiment):
 
     def as_text(self, summary: Row) -> str:
         """The points, the bounds and the findings as text."""
-        shown = {name: summary[name] for name in ("points", "bounds")}
-        lines = [super().as_text(shown), ""]
+        lines = [super().as_text({name: summary[name] for name in ("points", "bounds")}), ""]
         lines += [f"{VERDICTS[f['found']]:13} {f['statement']}" for f in summary["findings"]]
         if not summary["complete"]:
             lines += ["", "The experiment is not finished: these are the numbers so far."]

@@ -6,8 +6,6 @@ Each decision depends only on finished runs of earlier stages, so an experiment 
 does the same runs as one that was not.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -19,37 +17,19 @@ import numpy as np
 
 from research.estimates import Row, key_of
 from research.experiments.settings import Point, Settings
-from specdec import topology
-from specdec.optimal import optimal_topology
+from specdec import Topology, optimal_topology, topology
 from specdec.stats import acceptance_vector
-from specdec.topology import Topology
 
-CONTEXTS = "contexts"
-"""The entry `method` of rows that contain acceptance computed at some contexts."""
-KEY = ("method", "tree", "prompt", "repeat")
-"""The fields that identify a run. Points with equal method and tree share their runs."""
+CONTEXTS = "contexts"  # the entry `method` of rows with acceptance that was computed at some contexts
+KEY = ("method", "tree", "prompt", "repeat")  # the fields that identify a run
 
 
 class Planned(NamedTuple):
-    """One point of the experiment (method, strategy, k) and the draft tree that it uses.
-
-    tree: a hash that names the tree in the results file. Points with equal trees share their runs.
-    """
+    """One point of the experiment (method, strategy, k) and the draft tree that it uses."""
 
     point: Point
     topology: Topology
-    tree: str
-
-    @classmethod
-    def of(cls, point: Point, acceptance: np.ndarray | None = None) -> Planned:
-        """A point with its draft tree. acceptance: acceptance by index, needed for the optimal tree."""
-        if point.strategy == "optimal":
-            assert acceptance is not None, "the optimal tree is planned after the calibration"
-            tree = optimal_topology(acceptance, point.k)
-        else:
-            tree = topology.named(point.strategy, point.k)
-        # the parents determine the tree, since child indices count from 0
-        return cls(point, tree, hashlib.sha256(json.dumps(tree.parents).encode()).hexdigest()[:12])
+    tree: str  # a hash that names the tree; points with equal method and tree share their runs
 
 
 class Plan:
@@ -64,13 +44,13 @@ class Plan:
 
     def __init__(self, settings: Settings, rows: Sequence[Row]):
         self.settings, self.finished = settings, {key_of(row, KEY): row for row in rows}
-        self.calibration = [Planned.of(point) for point in settings.calibration]
         self.acceptance: dict[str, np.ndarray] = {}
-        self._plan(self.calibration)
+        self._plan(settings.calibration)
+        self.calibration = self.planned
         self.is_calibrated = all(len(self.runs_of(item)) == len(self.numbers) for item in self.calibration)
         if self.is_calibrated:
             self.acceptance = {method: self._rates(method) for method in settings.methods}
-            self._plan([Planned.of(point, self.acceptance[point.method]) for point in settings.points])
+            self._plan(settings.points)
 
     def cells(self) -> list[Row]:
         """All planned runs, in order: each combination of settings has one run before any has its second.
@@ -102,17 +82,26 @@ class Plan:
             )
         return rates
 
-    def _plan(self, items: Sequence[Planned]) -> None:
+    def _plan(self, points: Sequence[Point]) -> None:
         """Plan these points. The number of runs follows from the tokens of the finished runs."""
-        self.planned, wanted, prompts = items, self.settings.tokens, len(self.settings.prompts)
+        self.planned = [self._with_tree(point) for point in points]
+        wanted, prompts = self.settings.tokens, len(self.settings.prompts)
         count = math.ceil(wanted / self.settings.max_new_tokens)
         while True:
             self.numbers = [(run % prompts, run // prompts) for run in range(count)]
-            runs = [self.runs_of(item) for item in items]
+            runs = [self.runs_of(item) for item in self.planned]
             least = min(sum(run["tokens"] for run in row) for row in runs)
             if least >= wanted or any(len(row) < count for row in runs):
                 return
             count += math.ceil((wanted - least) / (least / count))
+
+    def _with_tree(self, point: Point) -> Planned:
+        if point.strategy == "optimal":
+            tree = optimal_topology(self.acceptance[point.method], point.k)
+        else:
+            tree = topology.named(point.strategy, point.k)
+        # the parents determine the tree, since child indices count from 0
+        return Planned(point, tree, hashlib.sha256(json.dumps(tree.parents).encode()).hexdigest()[:12])
 
 
 def summed(runs: Sequence[Row], name: str) -> list[int]:

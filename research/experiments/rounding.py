@@ -1,16 +1,11 @@
 """Measures how often rounding changes a token: with one shared race, greedily, and with independent samples.
 
-    python -m research.experiments.rounding           # both pairs of models, some minutes
-    python -m research.experiments.rounding --smoke   # every stage, in seconds
-
 Each number format scores the same texts token by token. It is compared with float32 by total variation, by
 the exact probability that the winners of one race differ, by the bound on that probability, and by how often
 the winners differed in `RACES` races per token. Whole texts are compared as well: the text of plain decoding
 with that of ERSD on sequence(4), in the same number format. The expected number of differing texts is the sum
 of the exact probabilities up to the first difference.
 """
-
-from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -26,36 +21,28 @@ from torch import nn
 from research.estimates import Row
 from research.experiments.texts import Text, TextExperiment, quotient
 from research.theory import parting
-from specdec import theory
-from specdec.decoding.run import generate
+from specdec import ModelPair, generate, theory
 from specdec.learn import scored
-from specdec.models.base import Model, PreparedModel, SessionKind
+from specdec.models.base import Model, SessionKind
 from specdec.models.kernels.packing import round_matrices
 from specdec.models.prepare import prepare
 from specdec.models.session_kinds import COMPILED, LEAN
-from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.race import derived_seed, log_exponentials
 from specdec.stats import IndexAcceptance
 from specdec.topology import sequence
 
-RACES = 16
-"""The number of races per token in which winners are compared."""
-ROWS = 5
-"""The number of tokens that ERSD scores together on sequence(4): the last token and four drafted ones."""
+RACES = 16  # per token, in which winners are compared
+ROWS = 5  # tokens that ERSD scores together on sequence(4): the last token and four drafted ones
 
 
 class Arithmetic(NamedTuple):
-    """A way to compute logits.
+    """A way to compute logits."""
 
-    kind: our compiled forward pass, which adds in float32, or torch's operations, which round each result.
-    rows: tokens per forward pass. rounded: rounds the weights of a float32 copy of the model.
-    """
-
-    kind: SessionKind
-    rows: int = 1
+    kind: SessionKind  # our compiled forward adds in float32; torch's operations round each result
+    rows: int = 1  # tokens per forward pass
     dtype: torch.dtype = torch.float32
-    rounded: Callable[[nn.Module], None] | None = None
+    rounded: Callable[[nn.Module], None] | None = None  # rounds the weights of a float32 copy of the model
 
 
 def round_blocks(model: nn.Module, kind: str) -> None:
@@ -91,25 +78,21 @@ COMPARED = {name: (REFERENCE, name) for name in ARITHMETICS if name != REFERENCE
 """The two arithmetics that each comparison compares."""
 WHOLE = {"float32": REFERENCE, "bfloat16 weights": "bfloat16 weights", "bfloat16, torch": ONE_ROW}
 """The arithmetics in which whole texts are decoded."""
-SUMS = ("distance", "bound", "expected", "parted", "greedy", "independent")
 
 
 @lru_cache(1)
 def _computed_targets(pair: ModelPair) -> dict[str, Model]:
     """The target as a model in each arithmetic, by name."""
     target: Any = pair.target  # one of transformers, with a module
-    prepared = prepare(target.module, target.name)
-    return {name: _computed(prepared, each) for name, each in ARITHMETICS.items()}
-
-
-def _computed(prepared: PreparedModel, arithmetic: Arithmetic) -> Model:
-    module = prepared.module
-    if arithmetic.dtype != module.dtype or arithmetic.rounded:
-        module = copy.deepcopy(module).to(arithmetic.dtype)  # type: ignore[arg-type]  # a decorator hides it
-    if arithmetic.rounded:
-        arithmetic.rounded(module)
-    computed: Any = arithmetic.kind.on(replace(prepared, module=module, dtype=module.dtype))
-    return computed
+    prepared, models = prepare(target.module, target.name), dict[str, Any]()
+    for name, (kind, _, dtype, rounded) in ARITHMETICS.items():
+        module = prepared.module
+        if dtype != module.dtype or rounded:
+            module = copy.deepcopy(module).to(dtype)  # type: ignore[arg-type]  # a decorator hides it
+        if rounded:
+            rounded(module)
+        models[name] = kind.on(replace(prepared, module=module, dtype=module.dtype))
+    return models
 
 
 @torch.inference_mode()
@@ -127,7 +110,7 @@ def measured(pair: ModelPair, text: Text) -> Row:
     by = {}
     for name, (one, other) in COMPARED.items():
         p, q = log_p[one].double().exp(), log_p[other].double().exp()
-        sums = {
+        by_token = {
             "distance": theory.total_variation(p, q),
             "bound": 1 - theory.ersd_total_variation_bound(p, q),
             "expected": parting.race_parting(p, q),
@@ -135,7 +118,7 @@ def measured(pair: ModelPair, text: Text) -> Row:
             "greedy": parting.greedy_parting(p, q),
             "independent": parting.independent_parting(p, q),
         }
-        by[name] = {field: float(values.sum()) for field, values in sums.items()}
+        by[name] = {field: float(values.sum()) for field, values in by_token.items()}
     whole = {name: _compared(pair, models[each], text) for name, each in WHOLE.items()}
     return {"tokens": count, "by": by, "whole": whole}
 
@@ -168,7 +151,7 @@ def summary(runs: Mapping[str, Sequence[Row]]) -> Row:
     """A row for each pair and comparison, and one for each arithmetic of whole texts."""
     points = [
         {"pair": pair, "compared": name, "tokens": sum(run["tokens"] for run in some)}
-        | {field: quotient([run | run["by"][name] for run in some], field) for field in SUMS}
+        | {field: quotient([run | run["by"][name] for run in some], field) for field in some[0]["by"][name]}
         for pair, some in runs.items()
         for name in COMPARED
     ]

@@ -1,15 +1,10 @@
 """Measures tokens per target call of all lossless rules on the same trees, prompts and seeds.
 
-    python -m research.experiments.rules                 # the embedded pair, an hour on a CPU
-    python -m research.experiments.rules --smoke         # every stage, in seconds
-
 The optimal trees are built from GSD's acceptance and are the same for all rules. The temperatures are 1
 and 0. At temperature 0 every seed gives the same text, so each repeat removes one more word from the prompts.
 Each rule is compared with GSD run by run; intervals are 95%, clustered by prompt. A finished experiment can
 be continued with more `--repeats`.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 

@@ -1,18 +1,11 @@
 """Measures tokens per second against k for 1 to 40 texts at once: the best tree shrinks as the batch grows.
 
-    python -m research.experiments.serving           # the embedded pair, five minutes on a quiet CPU
-    python -m research.experiments.serving --pair smollm2 --results serving-smollm2.jsonl    # the chat pair
-    python -m research.experiments.serving --temperatures 0.3 1.5    # texts that differ in acceptance
-    python -m research.experiments.serving --smoke   # every stage, in seconds
-
 ERSD decodes on the optimal trees of k tokens, built from its own acceptance on this pair; all texts have the
 same tree. k = 0 drafts nothing. `auto` divides one budget of drafted tokens among the texts. All points of a
 repeat decode the same texts; a text that ends makes room for the next. Every text must equal that of plain
 decoding. Seconds are processor time of one thread, with prefills; on an idle machine they equal elapsed time.
 Results are medians over the repeats, with the lowest and the highest value.
 """
-
-from __future__ import annotations
 
 import gc
 import time
@@ -25,23 +18,15 @@ from typing import Any
 import numpy as np
 
 from research.estimates import Row, finished, grouped
-from research.experiments.comparison import Comparison, Prompt, SetUp
+from research.experiments.comparison import OPTIONS, Comparison, Prompt, SetUp
 from research.experiments.settings import seed_of
 from research.experiments.sweep import Sweep
-from specdec.decoding.batch import generate_many
-from specdec.decoding.run import measure_acceptance
-from specdec.optimal import optimal_topology
-from specdec.pair import ModelPair
-from specdec.topology import Topology
-from specdec.trace import Generation
+from specdec import Generation, ModelPair, Topology, generate_many, measure_acceptance, optimal_topology
 
-AT_ONCE = (1, 2, 4, 8, 16, 40)
-"""Numbers of texts that are decoded together."""
+AT_ONCE = (1, 2, 4, 8, 16, 40)  # numbers of texts that are decoded together
 KS = (0, 1, 2, 3, 4, 6, 8)
-PLAIN, AUTO = "0", "auto"
-"""The names of the empty tree and of the trees that `auto` chooses."""
-TEXTS = 16
-"""The least number of texts that a point decodes in a repeat."""
+PLAIN, AUTO = "0", "auto"  # the names of the empty tree and of the trees that `auto` chooses
+TEXTS = 16  # the least number of texts that a point decodes in a repeat
 
 
 class Serving(Comparison):
@@ -52,9 +37,8 @@ class Serving(Comparison):
 
     def sweep_of(self, setup: SetUp) -> Sweep:
         """The sweep over all points of each repeat, in alternating order: the machine's speed drifts."""
-        header = setup.header
+        header, points = setup.header, self.points((*setup.trees, AUTO))
         header["settings"]["temperatures"] = setup.options.temperatures
-        points = self.points((*setup.trees, AUTO))
         cells = [
             point | {"repeat": repeat}
             for repeat in range(setup.options.repeats)
@@ -69,18 +53,14 @@ class Serving(Comparison):
         """
         rows = sorted(finished(rows, "repeat"), key=itemgetter("repeat"))
         by_point, points = grouped(rows, "at_once", "tree"), []
-        rates = {
-            point: np.array([row["tokens"] / row["seconds"] for row in some])
-            for point, some in by_point.items()
-        }
-        for (at_once, tree), some in by_point.items():
-            rate, plain = rates[at_once, tree], rates[at_once, PLAIN]
-            k = round(fmean(row["k"] for row in some), 1) if tree == AUTO else some[0]["k"]
-            point = {"at_once": at_once, "tree": tree, "k": k} | _median_and_ends(rate)
-            point["gain"] = _median_and_ends(rate / plain)
+        rates = {at: np.array([row["tokens"] / row["seconds"] for row in by_point[at]]) for at in by_point}
+        for (at_once, tree), rate in rates.items():
+            plain, k = rates[at_once, PLAIN], fmean(row["k"] for row in by_point[at_once, tree])
+            point = {"at_once": at_once, "tree": tree, "k": round(k, 1) if tree == AUTO else int(k)}
+            point |= _median_and_ends(rate) | {"gain": _median_and_ends(rate / plain)}
             if tree == AUTO:
                 fixed = [rates[other] for other in rates if other[0] == at_once and other[1] != AUTO]
-                best = fixed[np.argmax([np.median(other / plain) for other in fixed])]
+                best = max(fixed, key=lambda other: np.median(other / plain))
                 point["of_best"] = _median_and_ends(rate / best)
             points.append(point)
         about = {name: header[name] for name in ("settings", "pair", "machine")}
@@ -104,8 +84,8 @@ def _measured(setup: SetUp, cells: Sequence[Row]) -> Iterator[Row]:
             seconds = time.process_time() - start
             same = all(g.token_ids == text.token_ids for g, text in zip(generations, texts, strict=False))
             assert same, f"a text differs from plain decoding's: {at_once} at once, tree {tree}"
-            rounds = [round for g in generations for round in g.rounds]
-            k = fmean(len(round.nodes) for round in rounds) if tree == AUTO else int(tree)
+            drafted = fmean(len(round.nodes) for g in generations for round in g.rounds)
+            k = drafted if tree == AUTO else int(tree)
             yield cell | {"k": k, "tokens": sum(len(g.token_ids) for g in generations), "seconds": seconds}
 
 
@@ -123,7 +103,6 @@ def _decoded(setup: SetUp, repeat: int, length: int, at_once: int, **settings: A
 
 
 def _median_and_ends(values: np.ndarray) -> dict[str, float]:
-    """The median of values, and the lowest and the highest value."""
     return {"value": float(np.median(values)), "low": float(values.min()), "high": float(values.max())}
 
 
@@ -134,13 +113,14 @@ def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
     return SetUp(pair, prompts, {k: {"topology": tree} for k, tree in trees.items()}, options)
 
 
+TEMPERATURES = {"type": float, "nargs": "+", "default": [1.0], "help": "of the texts"}
 EXPERIMENT = Serving(
     name="experiments.serving",
     about="Find the best tree for many texts at once.",
     grid={"at_once": AT_ONCE, "tree": ()},
     seed=0x73657276,
     prepared=prepared,
-    options={"--temperatures": {"type": float, "nargs": "+", "default": [1.0], "help": "of the texts"}},
+    options={**OPTIONS, "--temperatures": TEMPERATURES},
     usual={"repeats": 5, "max_new_tokens": 48},
 )
 

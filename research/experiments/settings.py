@@ -1,13 +1,11 @@
 """The settings of the paper's experiment: prompts, lengths, sampling, and the numbers k of drafted tokens."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from specdec.checks import among, whole
 from specdec.methods import DRAFTING
@@ -30,22 +28,18 @@ class Point(NamedTuple):
 class Settings:
     """The settings of one experiment. Two experiments with equal settings and versions give the same numbers.
 
-    prompts: texts, or lists of token ids. tokens: the fewest generated tokens of a point.
-    max_new_tokens: the most tokens of one text.
-    positions: number of contexts per prompt at which acceptance by index is computed exactly; may be 0.
-    sequence, batch, specinfer, optimal: the k of each strategy, in rising order. The largest sequence and
-    batch run first; their acceptance by index determines the optimal trees.
-    ValueError names a setting that does not fit.
+    sequence, batch, specinfer, optimal: the k of each strategy, in rising order. ValueError names a setting
+    that does not fit.
     """
 
-    prompts: tuple[Any, ...]
-    tokens: int = 20_000
-    max_new_tokens: int = 200
+    prompts: tuple[Any, ...]  # texts, or lists of token ids
+    tokens: int = 20_000  # the fewest of a point
+    max_new_tokens: int = 200  # of one text
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
     seed: int = 0
-    positions: int = 2
+    positions: int = 2  # contexts per prompt at which acceptance by index is computed exactly; may be 0
     methods: tuple[Method, ...] = ("gsd", "ersd")
     sequence: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 16, 32)
     batch: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 16, 32, 64)
@@ -53,8 +47,7 @@ class Settings:
     optimal: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 384)
 
     def __post_init__(self) -> None:
-        if not self.prompts:
-            raise ValueError("no prompts: an experiment needs at least one")
+        whole("prompts", len(self.prompts), 1)
         for name, least in (("tokens", 1), ("max_new_tokens", 2), ("positions", 0)):
             whole(name, getattr(self, name), least)
         for method in self.methods or ("",):
@@ -64,9 +57,7 @@ class Settings:
             if list(grid) != sorted({*grid}) or any(k < 1 for k in grid):
                 raise ValueError(f"{name} = {grid} must rise from 1 up")
             if name in ("sequence", "batch") and not grid:
-                raise ValueError(
-                    f"{name} is empty; acceptance by index is estimated from sequence and batch runs"
-                )
+                raise ValueError(f"{name} is empty, but acceptance by index is estimated from its runs")
         if max(self.sequence) >= self.max_new_tokens:
             raise ValueError(
                 f"a whole sequence({max(self.sequence)}) never fits into texts of {self.max_new_tokens} "
@@ -81,21 +72,17 @@ class Settings:
     @property
     def calibration(self) -> list[Point]:
         """The points that are run first, because they determine the acceptance by index."""
-        largest = {name: max(getattr(self, name)) for name in ("sequence", "batch")}
+        largest = {"sequence": max(self.sequence), "batch": max(self.batch)}
         return [Point(method, *item) for method in self.methods for item in largest.items()]
 
     @property
     def points(self) -> list[Point]:
         """All points (method, strategy, k), in the order of the figures."""
-        return [
-            Point(method, strategy, k)
-            for strategy in STRATEGIES
-            for k in getattr(self, strategy)
-            for method in self.methods
-        ]
+        grid = [(strategy, k) for strategy in STRATEGIES for k in getattr(self, strategy)]
+        return [Point(method, *item) for item in grid for method in self.methods]
 
     @classmethod
-    def from_json(cls, entries: Mapping[str, Any]) -> Settings:
+    def from_json(cls, entries: Mapping[str, Any]) -> Self:
         """Settings from the output of `to_json`, with empty prompts. ValueError for other versions."""
         plain: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in entries.items()}
         plain.pop("prompts_sha256", None)
@@ -106,10 +93,9 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """The settings as plain data. The prompts are replaced by their number and a hash."""
-        plain = asdict(self)
-        listed = json.dumps(plain.pop("prompts"))
-        digest = hashlib.sha256(listed.encode()).hexdigest()[:16]
-        return json.loads(json.dumps(plain)) | {"prompts": len(self.prompts), "prompts_sha256": digest}
+        plain = json.loads(json.dumps(asdict(self)))
+        digest = hashlib.sha256(json.dumps(plain.pop("prompts")).encode()).hexdigest()[:16]
+        return plain | {"prompts": len(self.prompts), "prompts_sha256": digest}
 
 
 def seed_of(seed: int, prompt: int, repeat: int) -> int:

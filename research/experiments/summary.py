@@ -8,8 +8,6 @@ bounds        by method and k: Lemma 4.2's bound for the best m and for a fixed 
 findings      the paper's statements, each confirmed or not, with its numbers in a sentence
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise
@@ -21,15 +19,13 @@ from research.estimates import Estimate, Row, combined, grouped, quotient
 from research.experiments.findings import Estimates, check_findings
 from research.experiments.plan import CONTEXTS, Plan, Planned, summed
 from research.experiments.settings import Point, Settings
-from specdec import theory
-from specdec.optimal import optimal_topology
+from specdec import optimal_topology, theory
 from specdec.stats import IndexAcceptance
 
 
 def summarize(header: Row, runs: Sequence[Row]) -> Row:
     """The summary of an experiment, finished or not. ValueError before its calibration is finished."""
-    settings = Settings.from_json(header["settings"])
-    plan = Plan(settings, runs)
+    plan = Plan(Settings.from_json(header["settings"]), runs)
     if not plan.is_calibrated:
         raise ValueError("the calibration runs are not finished: run the experiment a little longer")
     runs_of = {item: plan.runs_of(item) for item in plan.planned}
@@ -43,11 +39,15 @@ def summarize(header: Row, runs: Sequence[Row]) -> Row:
         "versions": header["versions"],
         "complete": plan.is_finished,
         "runs": len(runs),
-        "acceptance": {method: _acceptance(plan, method) for method in settings.methods},
+        "acceptance": {method: _acceptance(plan, method) for method in plan.acceptance},
         "points": points,
         "increments": _increments(points, estimates),
-        "differences": _differences(estimates),
-        "bounds": {method: _bounds(plan, method, header) for method in settings.methods},
+        "differences": [
+            {"strategy": gsd.strategy, "k": gsd.k} | (estimates[gsd] - estimates[ersd]).to_json()
+            for gsd in estimates
+            if gsd.method == "gsd" and (ersd := gsd._replace(method="ersd")) in estimates
+        ],
+        "bounds": {method: _bounds(plan, method, header["pair"]["vocab_size"]) for method in plan.acceptance},
     }
     return _rounded(summary | {"findings": check_findings(summary, estimates)})
 
@@ -55,9 +55,11 @@ def summarize(header: Row, runs: Sequence[Row]) -> Row:
 def measured(runs: Sequence[Row]) -> Estimate:
     """Tokens per target call, counted only in rounds on the whole tree."""
     whole = [
-        run
-        | {"tokens": sum(n * rounds for n, rounds in enumerate(run["lengths"]))}
-        | {"rounds": sum(run["lengths"])}
+        {
+            "prompt": run["prompt"],
+            "tokens": sum(n * rounds for n, rounds in enumerate(run["lengths"])),
+            "rounds": sum(run["lengths"]),
+        }
         for run in runs
     ]
     return quotient(whole, "tokens", "rounds")
@@ -77,15 +79,6 @@ def _point(plan: Plan, item: Planned, runs: Sequence[Row], estimate: Estimate) -
     }
 
 
-def _differences(estimates: Estimates) -> list[Row]:
-    pairs = {point: point._replace(method="ersd") for point in estimates if point.method == "gsd"}
-    return [
-        {"strategy": gsd.strategy, "k": gsd.k} | (estimates[gsd] - estimates[ersd]).to_json()
-        for gsd, ersd in pairs.items()
-        if ersd in estimates
-    ]
-
-
 def _increments(points: Sequence[Row], estimates: Estimates) -> list[Row]:
     """For each method and strategy, the change per additional drafted token between neighbouring k."""
     rows = []
@@ -93,22 +86,16 @@ def _increments(points: Sequence[Row], estimates: Estimates) -> list[Row]:
         for before, after in pairwise(some):
             step, ends = after["k"] - before["k"], {"from": before["k"], "to": after["k"]}
             both = [estimates[Point(method, strategy, k)] for k in ends.values()]
-            predicted = (after["prediction"] - before["prediction"]) / step
-            row = {"method": method, "strategy": strategy} | ends
-            row |= combined(both, [-1 / step, 1 / step]).to_json()
-            rows.append(row | {"prediction": predicted})
+            increment = combined(both, [-1 / step, 1 / step]).to_json()
+            predicted = {"prediction": (after["prediction"] - before["prediction"]) / step}
+            rows.append({"method": method, "strategy": strategy} | ends | increment | predicted)
     return rows
-
-
-# ---------------------------------------------------------------- acceptance by index
 
 
 def _acceptance(plan: Plan, method: str) -> Row:
     vector = plan.acceptance[method]
     tables = {
-        item.point.strategy: _marginal(plan.runs_of(item))
-        for item in plan.calibration
-        if item.point.method == method
+        i.point.strategy: _marginal(plan.runs_of(i)) for i in plan.calibration if i.point.method == method
     }
     return {
         "by_index": vector.tolist(),
@@ -126,8 +113,8 @@ def _marginal(runs: Sequence[Row]) -> list[Row]:
     for index, (accepted, offered) in enumerate(counted):
         entry = IndexAcceptance(index, accepted, offered)
         low, high = entry.interval()
-        row = {"index": index, "accepted": accepted, "offered": offered}
-        table.append(row | {"rate": entry.rate if offered else None, "low": low, "high": high})
+        row = {"index": index, "accepted": accepted, "offered": offered, "rate": entry.rate}
+        table.append(row | {"low": low, "high": high})
     return table
 
 
@@ -137,29 +124,23 @@ def _contexts(plan: Plan, method: str) -> Row | None:
     if not runs:
         return None
     positions = sum(run["positions"] for run in runs)
-    bits = quotient([run | run[method] for run in runs], "entropy", "positions")
     mean = np.sum([run[method]["acceptance"] for run in runs], axis=0) / positions
     known = all(run["kl"] is not None for run in runs)
     return {
         "positions": positions,
         "by_index": mean.tolist(),
         "entropy_of_mean": theory.entropy_of_rates(mean),
-        "mean_entropy": bits.to_json(),
+        "mean_entropy": quotient([run | run[method] for run in runs], "entropy", "positions").to_json(),
         "kl": quotient(runs, "kl", "positions").to_json() if known else None,
     }
 
 
-# ---------------------------------------------------------------- bounds
-
-
-def _bounds(plan: Plan, method: str, header: Row) -> Row:
+def _bounds(plan: Plan, method: str, vocab_size: int) -> Row:
     """Upper bounds on the optimal tree's expected tokens, for a source with this acceptance by index R.
 
     On real text, R is a mean over contexts, and bounds computed from this mean are not guaranteed.
     """
-    # the bounds sort the vector themselves
-    vector, size = np.trim_zeros(np.sort(plan.acceptance[method])[::-1]), header["pair"]["vocab_size"]
-    ks = list(plan.settings.optimal)
+    vector, ks = np.trim_zeros(np.sort(plan.acceptance[method])[::-1]), plan.settings.optimal
     if not ks:
         return {"fixed_m": None, "by_k": []}
     m = theory.best_lemma_m(vector, ks[-1])
@@ -168,7 +149,7 @@ def _bounds(plan: Plan, method: str, header: Row) -> Row:
             "k": k,
             "minimal": theory.lemma_bound(vector, k),
             "fixed_m": theory.lemma_bound(vector, k, m) if m >= theory.smallest_lemma_m(vector, k) else None,
-            "tunstall": theory.tunstall_bound(vector, size, k),
+            "tunstall": theory.tunstall_bound(vector, vocab_size, k),
             "prediction": theory.expected_tokens(vector, optimal_topology(vector, k)),
         }
         for k in ks

@@ -1,19 +1,17 @@
 """The runner of all experiments.
 
-An experiment has a list of cells, a function that measures cells, and a summary. A cell is a dictionary of
-settings, such as tree and prompt. Measuring it gives a row: these settings and the measured values. The
-runner measures the cells that the results file lacks and stores each row. Then it asks for the list of cells
-again, until none is lacking. So a stopped experiment resumes, and the list may depend on the rows so far. The
-summary is made from the rows.
+An experiment has cells, a function that measures cells, and a summary. A cell is a dictionary of settings,
+such as tree and prompt. Measuring it gives a row: these settings and the measured values. The runner measures
+the cells that the results file lacks, stores each row, and asks for the cells again until none is lacking. So
+a stopped experiment resumes, and the cells may depend on the rows so far.
 """
-
-from __future__ import annotations
 
 import json
 import os
 import signal
 import sys
 from abc import ABC, abstractmethod
+from argparse import ArgumentDefaultsHelpFormatter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,39 +27,8 @@ from specdec.commands import Parser, columns, to_write, without_traceback, write
 from specdec.phrases import MISSING, number, with_interval
 
 
-class Sweep(NamedTuple):
-    """The cells of an experiment, and the function that measures them.
-
-    header: the first line of the results file; a file with other settings or another pair is refused. cells:
-    a function of the rows so far, which returns all cells that are known from them, in order, each once.
-    measure: yields the row of each given cell as soon as it is measured.
-    """
-
-    header: Row
-    cells: Callable[[Sequence[Row]], Sequence[Row]]
-    measure: Callable[[Sequence[Row]], Iterator[Row]]
-
-    def complete(self, store: Store, quiet: bool = False) -> None:
-        """Measures cells until the file has a row for each.
-
-        ValueError if the file has another header, or if another experiment writes to it.
-        """
-        with store.continued(self.header):
-            while lacking := self._lacking(store.read()[1]):
-                rows = self.measure(lacking)
-                for row in tqdm(rows, total=len(lacking), unit="run", mininterval=1, disable=quiet):
-                    store.append(row)
-
-    def _lacking(self, rows: Sequence[Row]) -> list[Row]:
-        cells = {tuple(cell.values()): cell for cell in self.cells(rows)}
-        fields = next(iter(cells.values()), ())
-        done = {key_of(row, fields) for row in rows}
-        return [cell for key, cell in cells.items() if key not in done]
-
-
 class Store:
-    """The results file of one experiment: JSON lines, first a header and then one line (row) for each
-    finished run.
+    """The results file of one experiment: JSON lines, first a header and then a row for each finished run.
 
     A line is complete when it ends in a newline. An incomplete last line, which a stopped process left, is
     ignored, and is removed when the experiment continues.
@@ -72,19 +39,17 @@ class Store:
 
     def read(self) -> tuple[Row | None, list[Row]]:
         """The header (None for a new file) and the rows. ValueError names a line that is no JSON object."""
-        records = []
+        records: list[Any] = []
         for place, line in enumerate(self._lines().splitlines(), start=1):
             try:
                 records.append(json.loads(line))
             except ValueError:
-                raise ValueError(
-                    f"{self.path}, line {place}: not a JSON object; is this a results file?"
-                ) from None
-        header = records[0] if records else None
-        parts = [isinstance(header, dict) and header.get(name) for name in ("settings", "pair")]
-        if records and not all(isinstance(part, dict) for part in parts):
+                message = f"{self.path}, line {place}: not a JSON object; is this a results file?"
+                raise ValueError(message) from None
+        header, *rows = records or [None]
+        if records and not (isinstance(header, dict) and {"settings", "pair"} <= header.keys()):
             raise ValueError(f"{self.path}, line 1: not the header of an experiment; give another file")
-        return header, records[1:]
+        return header, rows
 
     def _lines(self) -> bytes:
         """The bytes of the file's complete lines."""
@@ -100,26 +65,22 @@ class Store:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(f"{self.path}.lock", timeout=0):
-                earlier, _ = self.read()
-                self._check_same(earlier or header, header)
+                earlier = self.read()[0] or header
+                for name in ("settings", "pair"):
+                    for key, ours in header[name].items():
+                        if (theirs := earlier[name].get(key)) != ours:
+                            raise ValueError(
+                                f"{self.path} was begun with {name} {key} = {theirs!r}, not {ours!r}: "
+                                "use that, or another results file"
+                            )
                 with self.path.open("ab") as file:
                     file.truncate(len(self._lines()))
-                if earlier is None:
+                if earlier is header:
                     self.append(header)
                 yield
         except Timeout:
-            raise ValueError(
-                f"another experiment is writing to {self.path}; wait, or use another file"
-            ) from None
-
-    def _check_same(self, earlier: Row, header: Row) -> None:
-        for name in ("settings", "pair"):
-            for key, ours in header[name].items():
-                if (theirs := earlier[name].get(key)) != ours:
-                    raise ValueError(
-                        f"{self.path} was begun with {name} {key} = {theirs!r}, not {ours!r}: "
-                        "use that, or another results file"
-                    )
+            message = f"another experiment is writing to {self.path}; wait, or use another file"
+            raise ValueError(message) from None
 
     def append(self, row: Row) -> None:
         """Adds a row as one line. ValueError if it can't be written, as on a full disk."""
@@ -133,19 +94,42 @@ class Store:
             ) from error
 
 
+class Sweep(NamedTuple):
+    """The cells of an experiment, and the function that measures them."""
+
+    header: Row  # the first line of the results file; one with other settings or another pair is refused
+    cells: Callable[[Sequence[Row]], Sequence[Row]]  # all cells that are known from the rows so far, in order
+    measure: Callable[[Sequence[Row]], Iterator[Row]]  # yields the row of each given cell once it is measured
+
+    def complete(self, store: Store, quiet: bool = False) -> None:
+        """Measures cells until the file has a row for each.
+
+        ValueError if the file has another header, or if another experiment writes to it.
+        """
+        with store.continued(self.header):
+            while lacking := self._lacking(store.read()[1]):
+                rows = tqdm(self.measure(lacking), total=len(lacking), unit="run", disable=quiet)
+                for row in rows:
+                    store.append(row)
+
+    def _lacking(self, rows: Sequence[Row]) -> list[Row]:
+        cells = {tuple(cell.values()): cell for cell in self.cells(rows)}
+        fields = next(iter(cells.values()), ())
+        done = {key_of(row, fields) for row in rows}
+        return [cell for key, cell in cells.items() if key not in done]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment(ABC):
-    """An experiment: a sweep and the summary of its rows, as the command `python -m research.NAME`.
-
-    about: one sentence for `--help`. options: further options of the command: {name: arguments of
-    `add_argument`}. usual: defaults that replace those of the options. smoke: the defaults with `--smoke`.
-    """
+    """An experiment: a sweep and the summary of its rows, as the command `python -m research.NAME`."""
 
     name: str
-    about: str
-    options: Mapping[str, Row] = field(default_factory=dict)
-    usual: Mapping[str, Any] = field(default_factory=dict)
-    smoke: Mapping[str, Any] = field(default_factory=dict)
+    about: str  # one sentence for `--help`
+    options: Mapping[str, Row] = field(
+        default_factory=dict
+    )  # further ones: {name: arguments of `add_argument`}
+    usual: Mapping[str, Any] = field(default_factory=dict)  # defaults that replace those of the options
+    smoke: Mapping[str, Any] = field(default_factory=dict)  # the defaults with `--smoke`
 
     @abstractmethod
     def sweep(self, options: Any) -> Sweep:
@@ -157,7 +141,8 @@ class Experiment(ABC):
 
     def parser(self) -> Parser:
         """The options of the command."""
-        parser = Parser(prog=f"python -m research.{self.name}", description=self.about)
+        parser = Parser(f"python -m research.{self.name}", description=self.about)
+        parser.formatter_class = ArgumentDefaultsHelpFormatter
         add, results = parser.add_argument, Path(self.name.rpartition(".")[2] + ".jsonl")
         add("--results", type=Path, default=results, help="JSON lines, to which runs are appended")
         alone = "the file for the summary; without FILE, print the summary of --results and run nothing"
@@ -179,10 +164,10 @@ class Experiment(ABC):
         """Measures, prints the summary and writes it; with `--summary` alone, measures nothing."""
         options = self.parsed(arguments)
         if options.summary is not False:
-            self.run(options)
+            self._run(options)
         self.report(options.results, options.summary or None)
 
-    def run(self, options: Any) -> None:
+    def _run(self, options: Any) -> None:
         """Measures the cells that the results file lacks. If interrupted, says how to continue."""
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl+C; schedulers send it
@@ -221,11 +206,10 @@ def _announce(store: Store, header: Row) -> None:
     if begun is None:
         return
     print(f"{store.path} has {len(rows):,} finished runs, which are not done again", file=sys.stderr)
-    for name in ("machine", "versions"):
-        for key, value in header.get(name, {}).items():
-            before = begun.get(name, {}).get(key)
-            if key != "date" and before != value:
-                print(f"note: the file was begun with {key} {before}; now it is {value}", file=sys.stderr)
+    for key, value in (header.get("machine", {}) | header.get("versions", {})).items():
+        before = (begun.get("machine", {}) | begun.get("versions", {})).get(key)
+        if key != "date" and before != value:
+            print(f"note: the file was begun with {key} {before}; now it is {value}", file=sys.stderr)
 
 
 def _tables(value: Any, name: str) -> Iterator[str]:

@@ -1,7 +1,5 @@
 """Experiments that measure texts of the target one by one, on both pairs of this project."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,49 +12,34 @@ from research import estimates
 from research.estimates import Row, grouped
 from research.experiments.settings import read_prompts
 from research.experiments.sweep import Experiment, Sweep
-from specdec import smollm2
-from specdec.decoding.run import generate
+from specdec import ModelPair, Topology, generate, load_pair, smollm2
 from specdec.devices import machine
 from specdec.learn import scored
-from specdec.loading import load_pair
-from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.race import derived_seed, log_exponentials
 from specdec.shipped import PROMPTS, SMOLLM2, STORIES
-from specdec.topology import Path, Topology
+from specdec.topology import Path
 
-LENGTHS = {STORIES: 140, SMOLLM2: 60}
-"""For each pair, the most tokens of a text."""
-_SAMPLING = Sampling()
-"""Sampling at temperature 1, without top-k and top-p."""
-_CPU = torch.device("cpu")
+LENGTHS = {STORIES: 140, SMOLLM2: 60}  # for each pair, the most tokens of a text
 _OPTIONS: dict[str, Row] = {"--pair": {"choices": [STORIES, SMOLLM2], "help": "measure only this pair"}}
 
 
 class Text(NamedTuple):
-    """One text of the target at temperature 1, decoded without drafts.
-
-    ids: token ids of the prompt and the text. start: the index in ids where the text begins. seed: the seed
-    of the text's races.
-    """
+    """One text of the target at temperature 1, decoded without drafts."""
 
     number: int
-    ids: list[int]
-    start: int
-    seed: int
+    ids: list[int]  # of the prompt and the text
+    start: int  # the index in ids where the text begins
+    seed: int  # of the text's races
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextExperiment(Experiment):
-    """An experiment that measures texts one by one, each with its own prompt.
-
-    measured: the function that measures a text of a pair. summary: the function that makes the results from
-    the rows of each pair. texts: the number of texts per pair.
-    """
+    """An experiment that measures texts one by one, each with its own prompt."""
 
     measured: Callable[[ModelPair, Text], Row]
-    summary: Callable[[Mapping[str, Sequence[Row]]], Row]
-    texts: Mapping[str, int] = field(default_factory=lambda: {STORIES: 40, SMOLLM2: 8})
+    summary: Callable[[Mapping[str, Sequence[Row]]], Row]  # makes the results from the rows of each pair
+    texts: Mapping[str, int] = field(default_factory=lambda: {STORIES: 40, SMOLLM2: 8})  # per pair
     options: Mapping[str, Row] = field(default_factory=lambda: _OPTIONS)
 
     def sweep(self, options: Any) -> Sweep:
@@ -75,8 +58,8 @@ class TextExperiment(Experiment):
                 for cell in some:
                     yield cell | self.measured(pair, written(pair, cell["text"], lengths[name]))
 
-        about: Row = {"settings": {"max_new_tokens": lengths}, "pair": {}, "machine": machine(_CPU)}
-        return Sweep(about, lambda _rows: cells, measure)
+        about: Row = {"settings": {"max_new_tokens": lengths}, "pair": {}}
+        return Sweep(about | {"machine": machine(torch.device("cpu"))}, lambda _rows: cells, measure)
 
     def summarize(self, header: Row, rows: Sequence[Row]) -> Row:
         """The settings, the machine, and the results of the experiment's `summary`."""
@@ -101,10 +84,14 @@ def spread_positions(length: int, count: int) -> list[int]:
     return np.linspace(0, length - 1, count + 2).astype(int)[1:-1].tolist()
 
 
-def distributions(pair: ModelPair, text: Text, sampling: Sampling = _SAMPLING) -> tuple[Tensor, Tensor]:
-    """log P and log Q at each token of a text, two float64 tensors [tokens, vocabulary]."""
+def distributions(pair: ModelPair, text: Text, sampling: Sampling | None = None) -> tuple[Tensor, Tensor]:
+    """log P and log Q at each token of a text, two float64 tensors [tokens, vocabulary].
+
+    sampling: None for temperature 1, without top-k and top-p.
+    """
     log_p, log_q = (
-        scored(model, text.ids, text.start, pair, sampling).double() for model in (pair.target, pair.drafting)
+        scored(model, text.ids, text.start, pair, sampling or Sampling()).double()
+        for model in (pair.target, pair.drafting)
     )
     return log_p, log_q
 
@@ -134,13 +121,14 @@ def rounds_on(topology: Topology, ranks: Sequence[int]) -> Iterator[tuple[Path, 
 
     ranks: see `own_ranks`. The last rank is None if the text ends with an accepted token.
     """
-    position = 0
-    while position < len(ranks):
-        row = 0
-        while position < len(ranks) and ranks[position] < len(topology.children[row]):
-            row, position = topology.children[row][ranks[position]], position + 1
-        yield ((), *topology.paths)[row], ranks[position] if position < len(ranks) else None
-        position += 1
+    row, paths = 0, ((), *topology.paths)
+    for rank in ranks:
+        children = topology.children[row]
+        if rank >= len(children):
+            yield paths[row], rank
+        row = children[rank] if rank < len(children) else 0
+    if row:
+        yield paths[row], None
 
 
 def quotient(runs: Iterable[Row], above: str, below: str = "tokens") -> dict[str, Any]:

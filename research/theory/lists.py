@@ -12,8 +12,6 @@ These events are independent given T, which has the density n e^-nT. Between rat
 integral over z is a sum.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from torch import Tensor
 

@@ -5,8 +5,6 @@ P and P' are the distributions of the same model in two arithmetics, after the s
 the proofs.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

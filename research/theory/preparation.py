@@ -5,8 +5,6 @@ arrival of the node's race, so the draft's next arrivals predict it. This is not
 rules, see Kumar, Dao and May, "Speculative speculative decoding", 2026.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -14,10 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from specdec import Topology
 from specdec.checks import whole
 from specdec.theory.bounds import node_acceptance
 from specdec.theory.divergences import Distribution, checked_pair
-from specdec.topology import Path, Topology
+from specdec.topology import Path
 
 
 def ersd_preparation_hit(acceptance_by_index: Sequence[float], drafted: int, m: int) -> float:

@@ -13,8 +13,6 @@ An outcome is a token of the target (drafts chosen without its noise: `determini
 the accepted child (GSD and ERSD: `renewal_bound`). Nothing here is in the paper. `docs/theory.md` has proofs.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

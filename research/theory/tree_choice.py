@@ -5,8 +5,6 @@ traversal verification and SpecInfer keep the target's distribution if each offe
 This is not in the paper; docs/tree_choice.md has the theorem.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 

@@ -1,11 +1,8 @@
-"""The command line of `python -m research.training`."""
-
-from __future__ import annotations
+"""Trains the pair or draft that --pair names; the story pair is then measured."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-import research.training
 from research.training import smollm2_draft
 from research.training.stories import stages
 from research.training.stories.measure import measure
@@ -16,9 +13,7 @@ from specdec.shipped import EMBEDDED, SMOLLM2_DRAFT
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Trains the pair or draft that --pair names; the story pair is then measured."""
-    about = research.training.__doc__
-    assert about is not None
-    parser = Parser(prog="python -m research.training", description=about.split("\n")[0])
+    parser = Parser("python -m research.training", description=__doc__)
     add = parser.add_argument
     add("--pair", choices=("stories", "smollm2-draft"), required=True)
     add("--stories", type=Path, help="a file of texts, separated by <|endoftext|>")
@@ -27,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--measure", action="store_true", help="only measure the story pair at --out")
     add("--smoke", action="store_true", help="train a tiny story pair in seconds, to try every stage")
     given = parser.parse_args(arguments)
-    if not given.measure and (given.stories is None or given.work is None):
+    if not given.measure and None in (given.stories, given.work):
         parser.error("training needs --stories and --work")
     if given.pair == "smollm2-draft":
         smollm2_draft.train(given.stories, given.work, given.out or SMOLLM2_DRAFT)

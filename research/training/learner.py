@@ -1,34 +1,66 @@
 """The training of a draft on records of a target's probabilities: the same code for every pair."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
-from research.training.gap import gap_of
 from research.training.records import Record
 
-CHUNK = 256
-"""The number of positions whose gradient is computed at once, so that their logits fit into the cache."""
+CHUNK = 256  # positions whose gradient is computed at once, so that their logits fit into the cache
+
+
+class Gap(NamedTuple):
+    """The distance of the draft from the target by three measures, one entry per position."""
+
+    kl: Tensor  # KL divergence from the target, nats
+    tv: Tensor  # total variation: GSD's probability of rejecting the first draft
+    race: Tensor  # ERSD's probability of rejecting the first draft
+
+
+def gap_of(p: Tensor, q: Tensor, inside: Tensor | None = None, with_race: bool = True) -> Gap:
+    """The gap at each position. Only the target's most probable tokens are kept; the others are one outcome.
+
+    p, q: probabilities of the kept tokens, [positions, top]. inside: which of them the draft scores, None for
+    all; q is 0 for the others. with_race: False sets `race` to 0, because computing it requires sorting.
+    """
+    inside = torch.ones_like(p, dtype=torch.bool) if inside is None else inside
+    q, known = q * inside, p * inside
+    p_rest, q_rest = ((1 - each.sum(-1, keepdim=True)).clamp(min=1e-6) for each in (p, q))
+    never = (p * ~inside).sum(-1, keepdim=True)
+    of_p = torch.cat([known, p_rest, never], -1)
+    of_q = torch.cat([q, q_rest, torch.zeros_like(q_rest)], -1)
+    scored_p, scored_q = of_p[:, :-1].clamp(min=1e-20), of_q[:, :-1].clamp(min=1e-20)
+    kl = (of_p[:, :-1] * (scored_p.log() - scored_q.log())).sum(-1)
+    tv = (of_p - of_q).abs().sum(-1) / 2
+    if not with_race:
+        return Gap(kl, tv, torch.zeros_like(tv))
+    return Gap(kl, tv, 1 - race_agreement(of_p.clamp(min=1e-8), of_q.clamp(min=1e-8)))
+
+
+def race_agreement(p: Tensor, q: Tensor) -> Tensor:
+    """ERSD's acceptance of the first drafted token, Σ_i 1 / Σ_j max(p_j/p_i, q_j/q_i), in O(n log n).
+
+    The result is differentiable. If tokens are sorted by falling p/q, the maximum is p_j/p_i for j before i,
+    and q_j/q_i for the others.
+    """
+    order = (p / q).argsort(-1, descending=True)
+    p, q = p.gather(-1, order), q.gather(-1, order)
+    p_before, q_from = p.cumsum(-1) - p, q.flip(-1).cumsum(-1).flip(-1)
+    return (1 / (p_before / p + q_from / q)).sum(-1)
 
 
 @dataclass(frozen=True)
 class Lessons:
-    """The settings of a draft's training on records.
+    """The settings of a draft's training on records."""
 
-    step_tokens: the number of tokens in one step. late: the fraction of the training after which the
-    rejection probabilities enter the loss. prompt_weight: the weight in the loss of a token of a prompt;
-    tokens that the target generated have weight 1. temperatures: each step draws one of these.
-    """
-
-    step_tokens: int
-    late: float
-    prompt_weight: float = 1.0
-    temperatures: tuple[float, ...] = (1.0,)
+    step_tokens: int  # of one step
+    late: float  # the fraction of the training after which the rejection probabilities enter the loss
+    prompt_weight: float = 1.0  # of a token of a prompt in the loss; generated tokens have weight 1
+    temperatures: tuple[float, ...] = (1.0,)  # each step draws one of these
 
 
 class Learner:
@@ -66,8 +98,7 @@ class Learner:
         gradient, total = torch.empty_like(logits), 0.0
         for part, p, at in self._parts(record, rows, heat):
             scaled = logits[part].detach().float().div_(heat).requires_grad_()
-            q = scaled.softmax(-1).gather(-1, at.clamp(min=0))
-            gap = gap_of(p, q, at >= 0, with_race=late > 0)
+            gap = gap_of(p, _scored(scaled, at), at >= 0, with_race=late > 0)
             loss = ((1 - 0.8 * late) * gap.kl + late * (gap.tv + gap.race)) @ weight[part]
             (slope,) = torch.autograd.grad(loss, scaled)
             gradient[part] = slope.div_(heat)
@@ -86,8 +117,7 @@ class Learner:
         for some in torch.arange(len(record["ids"])).split(8):
             logits = self.logits(record, some)
             for part, p, at in self._parts(record, some, heat):
-                q = (logits[part].float() / heat).softmax(-1).gather(-1, at.clamp(min=0))
-                gap = gap_of(p, q, at >= 0)
+                gap = gap_of(p, _scored(logits[part].float() / heat, at), at >= 0)
                 gaps.append(torch.stack([gap.kl, 1 - gap.tv, 1 - gap.race]))
         own = record["own"][:, 1:]
         counted = own if rows is None else own & rows[:, None]
@@ -115,6 +145,10 @@ def tempered(p: Tensor, heat: float) -> Tensor:
     others = (1 - p.sum(-1, keepdim=True)).clamp(min=0) / last
     raised = p.pow(1 / heat)
     return raised / (raised.sum(-1, keepdim=True) + others * last.pow(1 / heat))
+
+
+def _scored(logits: Tensor, at: Tensor) -> Tensor:
+    return logits.softmax(-1).gather(-1, at.clamp(min=0))
 
 
 def _drawn(count: int, generator: torch.Generator) -> int:

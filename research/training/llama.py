@@ -1,6 +1,7 @@
 """New Llama models, dropout, and an attention that is fast for training on a CPU."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -19,28 +20,22 @@ class Shape:
 
 
 def identity_model(
-    shape: Shape, vocab_size: int, context: int, seed: int, *, is_tied: bool, end_id: int | None
+    shape: Shape, vocab_size: int, context: int, seed: int, **entries: Any
 ) -> LlamaForCausalLM:
-    """An untrained model whose blocks start as the identity.
-
-    is_tied: whether the output uses the embedding's weights. end_id: the token that begins and ends texts.
-    """
+    """An untrained model whose blocks start as the identity. entries: further ones of the configuration."""
     torch.manual_seed(seed)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=vocab_size,
-            hidden_size=shape.width,
-            intermediate_size=shape.inner,
-            num_hidden_layers=shape.layers,
-            num_attention_heads=shape.heads,
-            num_key_value_heads=shape.heads,
-            max_position_embeddings=context,
-            tie_word_embeddings=is_tied,
-            bos_token_id=end_id,
-            eos_token_id=end_id,
-            pad_token_id=None,
-        )
+    config = LlamaConfig(
+        vocab_size=vocab_size,
+        hidden_size=shape.width,
+        intermediate_size=shape.inner,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        max_position_embeddings=context,
+        pad_token_id=None,
+        **entries,
     )
+    model = LlamaForCausalLM(config)
     for layer in model.model.layers:
         torch.nn.init.zeros_(layer.self_attn.o_proj.weight)
         torch.nn.init.zeros_(layer.mlp.down_proj.weight)
@@ -56,7 +51,7 @@ class ResidualDropout:
             for block in (layer.self_attn.o_proj, layer.mlp.down_proj):
                 block.register_forward_hook(self)
 
-    def __call__(self, module: torch.nn.Module, _inputs: tuple, output: torch.Tensor) -> torch.Tensor:
+    def __call__(self, module: torch.nn.Module, _inputs: tuple, output: Tensor) -> Tensor:
         """Applies dropout to an output; it is a forward hook of the blocks' last layers."""
         return F.dropout(output, self.rate) if self.rate and module.training else output
 

@@ -11,10 +11,8 @@ import torch
 from tqdm import tqdm
 from transformers import LlamaForCausalLM
 
-COUNTERS = ("step", "tokens", "history", "recent")
 Backward = Callable[[float, torch.Generator], tuple[float, int]]
 """A function that adds a step's gradients at a fraction of the training. It returns loss and token number."""
-Evaluate = Callable[[], dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Rates:
 class Trainer:
     """Trains one model for a number of steps. It continues from the checkpoint in `folder` if there is one.
 
-    The weights are the same whether or not the training was stopped in between.
+    The weights are the same whether or not the training was stopped in between. Needs torch 2.9 for Muon.
     """
 
     checkpoint_seconds = 120.0
@@ -44,28 +42,29 @@ class Trainer:
     def __init__(
         self, name: str, model: LlamaForCausalLM, rates: Rates, steps: int, folder: Path, seed: int = 0
     ):
-        if not hasattr(torch.optim, "Muon"):
-            raise RuntimeError(
-                f"training needs torch.optim.Muon (torch 2.9 or newer); this is {torch.__version__}"
-            )
-        self.name, self.model, self.rates, self.steps = name, model, rates, steps
-        self.checkpoint, self.seed = folder / f"{name}-state.pt", seed
-        matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
-        others = [p for p in model.parameters() if not any(p is matrix for matrix in matrices)]
-        ends = {"params": [p for p in others if p.ndim == 2], "weight_decay": rates.other_decay}
-        norms = {"params": [p for p in others if p.ndim < 2], "weight_decay": 0.0}
-        muon = torch.optim.Muon(matrices, weight_decay=rates.matrix_decay, momentum=0.95)
+        self.name, self.model, self.rates, self.steps, self.seed = name, model, rates, steps, seed
+        self.checkpoint = folder / f"{name}-state.pt"
+        matrices = {name: p for name, p in model.named_parameters() if p.ndim == 2}
+        inner, ends = ([p for n, p in matrices.items() if (".layers." in n) == own] for own in (True, False))
+        groups = [
+            {"params": ends, "weight_decay": rates.other_decay},
+            {"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0},
+        ]
         self.optimizers = {
-            muon: rates.matrix,
-            torch.optim.AdamW([ends, norms], betas=(0.9, 0.95)): rates.other,
+            torch.optim.Muon(inner, weight_decay=rates.matrix_decay, momentum=0.95): rates.matrix,
+            torch.optim.AdamW(groups, betas=(0.9, 0.95)): rates.other,
         }
         self.step, self.tokens = 0, 0
         self.history: list[dict[str, Any]] = []
-        self.recent: list[float] = []
+        self.recent: list[float] = []  # the last losses
         if self.checkpoint.exists():
-            self._resume()
+            saved = torch.load(self.checkpoint, weights_only=True)
+            self.model.load_state_dict(saved["model"])
+            for optimizer, state in zip(self.optimizers, saved["optimizers"], strict=True):
+                optimizer.load_state_dict(state)
+            vars(self).update(saved["counters"])
 
-    def run(self, backward: Backward, evaluate: Evaluate, evaluate_every: int = 200) -> None:
+    def run(self, backward: Backward, evaluate: Callable[[], dict[str, float]]) -> None:
         """Trains until all steps are done. evaluate: returns named numbers for the history."""
         saved = time.time()
         with tqdm(desc=self.name, total=self.steps, initial=self.step, mininterval=10) as bar:
@@ -73,13 +72,15 @@ class Trainer:
                 self.one_step(backward)
                 bar.set_postfix(loss=f"{self.recent[-1]:.3f}", refresh=False)
                 bar.update()
-                if self.step % evaluate_every == 0 or self.step == self.steps:
+                if self.step % 200 == 0 or self.step == self.steps:
                     loss = sum(self.recent) / len(self.recent)
-                    entry = {"step": self.step, "tokens": self.tokens, "loss": loss} | evaluate()
-                    self.history.append(entry)
-                    print(f"{self.name}: {json.dumps(entry)}", flush=True)
+                    self.history.append({"step": self.step, "tokens": self.tokens, "loss": loss} | evaluate())
+                    print(f"{self.name}: {json.dumps(self.history[-1])}", flush=True)
                 if time.time() - saved > self.checkpoint_seconds or self.step == self.steps:
-                    self.save()
+                    counters = {name: getattr(self, name) for name in ("step", "tokens", "history", "recent")}
+                    states = [optimizer.state_dict() for optimizer in self.optimizers]
+                    whole = {"optimizers": states, "model": self.model.state_dict(), "counters": counters}
+                    save(self.checkpoint, whole)
                     saved = time.time()
 
     def one_step(self, backward: Backward) -> None:
@@ -94,20 +95,6 @@ class Trainer:
             optimizer.step()
         self.model.zero_grad(set_to_none=True)
         self.step, self.tokens, self.recent = self.step + 1, self.tokens + tokens, [*self.recent, loss][-50:]
-
-    def save(self) -> None:
-        """Writes the checkpoint."""
-        optimizers = [optimizer.state_dict() for optimizer in self.optimizers]
-        state = {"optimizers": optimizers, "model": self.model.state_dict()}
-        save(self.checkpoint, state | {"counters": {name: getattr(self, name) for name in COUNTERS}})
-
-    def _resume(self) -> None:
-        state = torch.load(self.checkpoint, weights_only=True)
-        self.model.load_state_dict(state["model"])
-        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
-        for name, value in state["counters"].items():
-            setattr(self, name, value)
 
 
 def step_seed(seed: int, step: int) -> int:

@@ -4,14 +4,11 @@ The prompts are made from the lists in `prompts.txt`. The last fifth of the hero
 only for measuring, so new entries must be added at the front.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from pathlib import Path
 
-END = "<|endoftext|>"
-"""The separator between the texts in a file of stories."""
+END = "<|endoftext|>"  # the separator between the texts in a file of stories
 KINDS = (
     *("story", "free", "explanation", "continuation", "story", "free", "task", "story"),
     *("story", "free", "explanation", "continuation", "chat", "free", "task", "story"),
@@ -35,7 +32,7 @@ def _lists() -> dict[str, list[str]]:
     sections = Path(__file__).with_name("prompts.txt").read_text(encoding="utf-8").split("[")[1:]
     parts = (section.partition("]") for section in sections)
     return {
-        name: [entry.strip() for line in text.split("\n") for entry in line.split(";") if entry.strip()]
+        name: [entry.strip() for entry in text.replace("\n", ";").split(";") if entry.strip()]
         for name, _, text in parts
     }
 
@@ -43,24 +40,20 @@ def _lists() -> dict[str, list[str]]:
 LISTS = _lists()
 
 
-def part(entries: Sequence[str], held_out: bool) -> Sequence[str]:
-    """The first four fifths of the entries, for training, or the last fifth, which is held out."""
-    cut = len(entries) * 4 // 5
-    return entries[cut:] if held_out else entries[:cut]
-
-
 class Prompts:
     """Draws random prompts of each kind.
 
-    stories: texts whose beginnings are prompts. held_out: whether the last fifth of each list is used.
+    stories: texts whose beginnings are prompts. held_out: whether only the last fifth of the stories, heroes,
+    topics and chats is used; otherwise only the others are.
     """
 
     def __init__(self, stories: Sequence[str], seed: int, held_out: bool = False):
-        self.random = random.Random(seed)
-        self.heroes, self.topics, self.chats = (
-            part(LISTS[name], held_out) for name in ("heroes", "topics", "chats")
-        )
-        self.stories = part(stories, held_out)
+        def part(entries: Sequence[str]) -> Sequence[str]:
+            cut = len(entries) * 4 // 5
+            return entries[cut:] if held_out else entries[:cut]
+
+        self.random, self.stories = random.Random(seed), part(stories)
+        self.lists = LISTS | {name: part(LISTS[name]) for name in ("heroes", "topics", "chats")}
 
     def first(self, kind: str) -> str:
         """The prompt with which a training row of this kind begins."""
@@ -75,18 +68,18 @@ class Prompts:
         if kind == "free":
             return "\n" + ASK
         again = self.random.random() < 0.5
-        question = self._question(kind) if again else self.random.choice(LISTS["follow-ups"])
-        return "\n" + ASK + question + ANSWER
+        return "\n" + ASK + (self._question(kind) if again else self._one_of("follow-ups")) + ANSWER
+
+    def _one_of(self, name: str) -> str:
+        return self.random.choice(self.lists[name])
 
     def _question(self, kind: str) -> str:
-        choose = self.random.choice
         if kind == "story":
-            return choose(LISTS["tell"]).format(hero=choose(self.heroes))
+            return self._one_of("tell").format(hero=self._one_of("heroes"))
         if kind == "chat":
-            return choose(self.chats)
-        return choose(LISTS["explain" if kind == "explanation" else "tasks"]).format(
-            topic=choose(self.topics)
-        )
+            return self._one_of("chats")
+        asked = self._one_of("explain" if kind == "explanation" else "tasks")
+        return asked.format(topic=self._one_of("topics"))
 
     def _beginning(self) -> str:
         words = self.random.choice(self.stories).split(" ")

@@ -10,8 +10,6 @@ A record has:
 The records of SmolLM2 also have the temperature and the kind of prompt of each row.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,14 +19,9 @@ import torch
 from torch import Tensor
 
 from research.training.loop import save
-from specdec import learn
-from specdec.decoding.batch import generate_many
-from specdec.pair import ModelPair
+from specdec import ModelPair, generate_many, learn
 from specdec.probs import Sampling
 from specdec.race import derived_seed
-
-AT_ONCE = 64
-"""The number of rows that are decoded together."""
 
 Record = dict[str, Any]
 
@@ -57,7 +50,7 @@ def sampled(
             seeds=[derived_seed(derived_seed(seed, number), turn) for number in unfinished],
             max_new_tokens=[length + 1 - len(rows[number]) for number in unfinished],
             temperature=[heats[number] for number in unfinished],
-            at_once=AT_ONCE,
+            at_once=64,
         )
         for number, run in zip(unfinished, runs, strict=True):
             rows[number] += run.token_ids
@@ -73,24 +66,17 @@ def scored(pair: ModelPair, ids: Tensor, top: int) -> Record:
     """The record of the target's scores for the texts that are the rows of `ids`."""
     size = torch.int16 if pair.vocab_size < 2**15 else torch.int32
     p, tops = zip(*(learn.scored(pair.target, row, 1, pair, Sampling()).topk(top) for row in ids.tolist()))
-    own = torch.zeros_like(ids, dtype=torch.bool)
-    return {
-        "ids": ids.to(size),
-        "top": torch.stack(tops).to(size),
-        "p": torch.stack(p).exp().half(),
-        "own": own,
-    }
+    record = {"ids": ids.to(size), "top": torch.stack(tops).to(size), "p": torch.stack(p).exp().half()}
+    return record | {"own": torch.zeros_like(ids, dtype=torch.bool)}
 
 
 def write_missing(path: Path, make: Callable[[], Record]) -> None:
     """Makes a record, writes it, and prints the speed. If the file exists, nothing is done."""
-    if path.exists():
-        return
-    started = time.time()
-    record = make()
-    save(path, record)
-    speed = record["ids"][:, 1:].numel() / (time.time() - started)
-    print(f"{path.name}: {speed:,.0f} tokens/s", flush=True)
+    if not path.exists():
+        started = time.time()
+        save(path, record := make())
+        speed = record["ids"][:, 1:].numel() / (time.time() - started)
+        print(f"{path.name}: {speed:,.0f} tokens/s", flush=True)
 
 
 def load(path: Path) -> Record:

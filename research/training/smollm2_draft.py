@@ -1,7 +1,5 @@
 """Trains the draft for SmolLM2: the target generates text; the draft learns the target's probabilities."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence
@@ -20,32 +18,29 @@ from research.training.llama import Shape, identity_model
 from research.training.loop import Rates, Trainer
 from research.training.prompts import KINDS, Prompts, read_stories
 from research.training.records import Record, load, sampled, write_missing
-from specdec.loading import load_pair
+from specdec import ModelPair, load_pair
 from specdec.models.partial import CONFIG, IDS, PROJECTION, WEIGHTS
-from specdec.pair import ModelPair
 
 SHAPE = Shape(2, 256, 704, 4)
 RATES = Rates(matrix_decay=0.1, other_decay=0.1, warm_up=40, decay_from=0.5)
-"""All matrices get weight decay, because the records are read several times."""
 LESSONS = Lessons(4096, late=0.5, prompt_weight=0.2, temperatures=(1.0, 0.7))
-HELD_OUT = 10_000
-"""The offset of the seeds of those records on which the draft is measured."""
-MEASURED = {"held-0.pt": 1.0, "held-1.pt": 0.7}
-"""The files of the records on which the draft is measured: {name: temperature}."""
+HELD_OUT = 10_000  # the offset of the seeds of those records on which the draft is measured
+MEASURED = {"held-0.pt": 1.0, "held-1.pt": 0.7}  # the files of these records: {name: temperature}
 ENTRIES = (
     *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
     *("num_key_value_heads", "max_position_embeddings", "tie_word_embeddings"),
 )
 """The entries of the draft's configuration besides the size of the vocabulary."""
-USER = 4093
-"""The id of SmolLM2's token "user"."""
-HEATS = (0.6, 0.7, 0.7, 0.7, 0.8, 0.8, 0.9, 1.0)
-"""The temperatures from which each row of a record draws one."""
+USER = 4093  # the id of SmolLM2's token "user"
+HEATS = (0.6, 0.7, 0.7, 0.7, 0.8, 0.8, 0.9, 1.0)  # each row of a record draws one of these temperatures
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The shape of the draft, and the settings of its training."""
+    """The shape of the draft, and the settings of its training.
+
+    All matrices get weight decay, because the records are read several times.
+    """
 
     shape: Shape = SHAPE
     scored: int = 8192  # ids that the draft scores
@@ -72,7 +67,12 @@ def train(
     random.Random(0).shuffle(texts)
     work.mkdir(parents=True, exist_ok=True)
     pair = pair or load_pair("smollm2", device="cpu", dtype="bfloat16")
-    sample(texts, work, recipe, pair)
+    seeds = {name: HELD_OUT + number for number, name in enumerate(MEASURED)}
+    seeds |= {path.name: number for number, path in enumerate(records_in(work, recipe))}
+    for name, seed in seeds.items():
+        heat = MEASURED.get(name)
+        prompts = Prompts(texts, seed, held_out=heat is not None)
+        write_missing(work / name, partial(chat_record, pair, prompts, recipe, seed, heat))
     target: Any = pair.target
     trainer, learner = begun(target.module.get_input_embeddings().weight.detach(), work, recipe)
     held_out = {heat: load(work / name) for name, heat in MEASURED.items()}
@@ -80,16 +80,6 @@ def train(
     acceptance = {f"T = {heat}": by_kind(learner, record, heat) for heat, record in held_out.items()}
     print(json.dumps(acceptance), flush=True)
     write(learner, out)
-
-
-def sample(stories: Sequence[str], work: Path, recipe: Recipe, pair: ModelPair) -> None:
-    """Writes the missing records: one for each temperature that is measured, and those for training."""
-    seeds = {name: HELD_OUT + number for number, name in enumerate(MEASURED)}
-    seeds |= {path.name: number for number, path in enumerate(records_in(work, recipe))}
-    for name, seed in seeds.items():
-        heat = MEASURED.get(name)
-        prompts = Prompts(stories, seed, held_out=heat is not None)
-        write_missing(work / name, partial(chat_record, pair, prompts, recipe, seed, heat))
 
 
 def records_in(work: Path, recipe: Recipe) -> list[Path]:
@@ -103,25 +93,20 @@ def chat_record(pair: ModelPair, prompts: Prompts, recipe: Recipe, seed: int, he
     kinds = [KINDS[row % len(KINDS)] for row in range(recipe.rows)]
     drawn = torch.tensor(HEATS)[torch.randint(len(HEATS), (recipe.rows,), generator=generator)]
     heats = drawn if heat is None else torch.full((recipe.rows,), heat)
+    tokenizer: Any = pair.tokenizer
 
     def encoded(text: str) -> list[int]:
-        assert pair.tokenizer is not None
-        return list(pair.tokenizer(text, add_special_tokens=False)["input_ids"])
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def after(row: int, ids: Sequence[int]) -> Sequence[int]:
-        # the end of an answer, or of a user's turn that the model wrote itself
-        asked = kinds[row] == "free" and user_turn(ids)
+        # the end of an answer, or of a user's turn (a user token follows <|im_start|>) that the model wrote
+        last_start = max((at for at, token_id in enumerate(ids) if token_id == 1), default=len(ids))
+        asked = kinds[row] == "free" and list(ids[last_start + 1 : last_start + 2]) == [USER]
         return encoded("\n<|im_start|>assistant\n" if asked else prompts.next(kinds[row]))
 
     given = [encoded(prompts.first(kind)) for kind in kinds]
     record = sampled(pair, given, recipe.length, recipe.top, seed, heats.tolist(), after)
     return record | {"temperature": heats, "kind": kinds}
-
-
-def user_turn(ids: Sequence[int]) -> bool:
-    """Whether the last turn is the user's: whether a user token follows the last <|im_start|> (id 1)."""
-    starts = [at for at, token_id in enumerate(ids) if token_id == 1]
-    return bool(starts) and list(ids[starts[-1] + 1 :][:1]) == [USER]
 
 
 class ProjectedEmbedding(nn.Module):
@@ -145,7 +130,8 @@ def partial_model(shape: Shape, embedding: Tensor, ids: Tensor, context: int) ->
     embedding: the target's embedding, [vocabulary, its width]. The input and output matrices start from the
     principal directions of the embedding, and each block starts as the identity.
     """
-    model = identity_model(shape, len(ids), context, seed=0, is_tied=False, end_id=None)
+    ends = {"tie_word_embeddings": False, "bos_token_id": None, "eos_token_id": None}
+    model = identity_model(shape, len(ids), context, seed=0, **ends)
     embedding = embedding.float()
     some = embedding[ids] - embedding[ids].mean(0)
     directions = torch.linalg.svd(some, full_matrices=False).Vh[: shape.width]

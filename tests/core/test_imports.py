@@ -28,7 +28,7 @@ LAYERS = {
         terminal
         __main__""",
     "research": """
-        estimates theory
+        estimates theory timing
         audit auto_speed batched bench experiments packed payoff training""",
     "components": f"""
         visitors

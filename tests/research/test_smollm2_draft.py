@@ -10,8 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import specdec
 from research.training.__main__ import main
-from research.training.gap import gap_of
-from research.training.learner import tempered
+from research.training.learner import gap_of, tempered
 from research.training.llama import Shape
 from research.training.loop import Rates
 from research.training.smollm2_draft import LESSONS, MEASURED, Recipe, begun, most_used, train

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from research.training.__main__ import main
-from research.training.gap import gap_of, race_agreement
+from research.training.learner import gap_of, race_agreement
 from research.training.loop import Trainer
 from research.training.prompts import END
 from research.training.records import sampled

@@ -17,19 +17,16 @@ from transformers import Cache, LlamaForCausalLM
 import specdec
 from research.training.records import load, sampled
 from research.training.stories.texts import story_rows
-from specdec import theory
+from specdec import ModelPair, theory
 from specdec.bench.measure import least_seconds
 from specdec.commands import write_json
 from specdec.learn import scored
-from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.theory import estimate_ersd_acceptance_by_index, estimate_gsd_acceptance_by_index
 
-TOKENS = (1, 5, 17)
-"""The numbers of tokens for which the cost of a forward pass is measured."""
+TOKENS = (1, 5, 17)  # numbers of tokens for which the cost of a forward pass is measured
 ESTIMATES = {"gsd": estimate_gsd_acceptance_by_index, "ersd": estimate_ersd_acceptance_by_index}
-RUN = 24
-"""A sequence of this many tokens counts as copied if the training stories contain it."""
+RUN = 24  # a sequence of this many tokens counts as copied if the training stories contain it
 
 
 def measure(out: Path, smoke: bool = False) -> None:
@@ -59,18 +56,18 @@ def measure_cost(models: dict[str, LlamaForCausalLM], times: int) -> dict:
     The prefix has 128 tokens. All forward passes take turns, `times` times. The fastest counts, because other
     work on the machine only adds time.
     """
+
+    def forward(model: LlamaForCausalLM, cache: Cache, tokens: int) -> None:
+        model(torch.ones(1, tokens, dtype=torch.long), past_key_values=cache, use_cache=True)
+        cache.crop(-tokens)
+
     work: dict[tuple[str, int], Callable[[], None]] = {}
     for name, model in models.items():
         cache = model(torch.ones(1, 128, dtype=torch.long), use_cache=True).past_key_values
-        work |= {(name, n): partial(_forward, model, cache, n) for n in TOKENS}
+        work |= {(name, n): partial(forward, model, cache, n) for n in TOKENS}
     seconds = least_seconds(work, times, time.perf_counter)
     cost = {name: {n: 1000 * seconds[name, n] for n in TOKENS} for name in models}
     return cost | {"ratio": cost["target"][1] / cost["draft"][1]}
-
-
-def _forward(model: LlamaForCausalLM, cache: Cache, tokens: int) -> None:
-    model(torch.ones(1, tokens, dtype=torch.long), past_key_values=cache, use_cache=True)
-    cache.crop(-tokens)
 
 
 def measure_acceptance(pair: ModelPair, rows: int, length: int, positions: int) -> dict:
@@ -88,10 +85,7 @@ def measure_acceptance(pair: ModelPair, rows: int, length: int, positions: int) 
         "kl_bits": mean_and_error(theory.kl_divergence(p, q)),
         "target_entropy_bits": mean_and_error(theory.entropy(p)),
         "positions": rows * length,
-        "by_index": {
-            method: estimate(*some, 8, samples=128).value.mean(0).tolist()
-            for method, estimate in ESTIMATES.items()
-        },
+        "by_index": {n: each(*some, 8, samples=128).value.mean(0).tolist() for n, each in ESTIMATES.items()},
         "by_index_positions": positions,
     }
 
@@ -118,13 +112,12 @@ def evaluate_target(work: Path, out: Path, context: int) -> dict:
 
 
 @torch.no_grad()
-def mean_loss(model: LlamaForCausalLM, rows: list[Tensor], batch: int = 16) -> float:
+def mean_loss(model: LlamaForCausalLM, rows: list[Tensor]) -> float:
     """Mean loss in nats per token over rows of different lengths, computed in bfloat16."""
     model.eval()
-    total, count = 0.0, 0
-    rows = sorted(rows, key=len)
-    for at in range(0, len(rows), batch):
-        ids = torch.nn.utils.rnn.pad_sequence(rows[at : at + batch], batch_first=True, padding_value=-100)
+    total, count, rows = 0.0, 0, sorted(rows, key=len)
+    for at in range(0, len(rows), 16):
+        ids = torch.nn.utils.rnn.pad_sequence(rows[at : at + 16], batch_first=True, padding_value=-100)
         with torch.autocast("cpu", torch.bfloat16):
             logits = model(ids[:, :-1].clamp(min=0), use_cache=False).logits
         total += F.cross_entropy(logits.float().mT, ids[:, 1:], reduction="sum").item()
@@ -133,18 +126,15 @@ def mean_loss(model: LlamaForCausalLM, rows: list[Tensor], batch: int = 16) -> f
 
 
 def measure_copying(sampled_ids: Tensor, tokens: dict[str, Tensor]) -> dict[str, float]:
-    """The shares of `RUN`-token sequences, in sampled and in held-out text, that training stories contain."""
+    """The shares of `RUN`-token sequences without an end token, in sampled and in held-out text, that
+    training stories contain."""
+
+    def runs_in(tokens: Tensor) -> list[tuple[int, ...]]:
+        ids = tokens.tolist()
+        runs = (tuple(ids[at : at + RUN]) for at in range(len(ids) - RUN + 1))
+        return [run for run in runs if 0 not in run]
+
     source = set(runs_in(tokens["stories"]))
     own = [run for row in sampled_ids for run in runs_in(row[RUN + 1 :])]
-    unseen = runs_in(tokens["stories_held_out"])
-    return {
-        name: sum(run in source for run in runs) / max(1, len(runs))
-        for name, runs in (("own", own), ("unseen", unseen))
-    }
-
-
-def runs_in(tokens: Tensor) -> list[tuple[int, ...]]:
-    """All sequences of `RUN` consecutive tokens that contain no end token."""
-    ids = tokens.tolist()
-    runs = (tuple(ids[at : at + RUN]) for at in range(len(ids) - RUN + 1))
-    return [run for run in runs if 0 not in run]
+    parts = {"own": own, "unseen": runs_in(tokens["stories_held_out"])}
+    return {name: sum(run in source for run in runs) / max(1, len(runs)) for name, runs in parts.items()}

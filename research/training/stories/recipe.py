@@ -9,7 +9,6 @@ from research.training.loop import Rates
 
 TARGET, DRAFT = Shape(8, 384, 1024, 6), Shape(2, 128, 384, 2)
 TARGET_RATES, DRAFT_RATES = Rates(), Rates(matrix_decay=0.01, decay_from=0.5)
-"""The shapes and learning rates of the embedded pair."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,11 @@ class Recipe:
     draft_step_tokens: int = 8192
     seed: int = 0
 
+    def model(self, shape: Shape) -> LlamaForCausalLM:
+        """An untrained model for the story pair."""
+        ends = {"tie_word_embeddings": True, "bos_token_id": 0, "eos_token_id": 0}
+        return identity_model(shape, self.vocab_size, self.context, self.seed, **ends)
+
 
 SMOKE = Recipe(
     vocab_size=300,
@@ -63,8 +67,3 @@ SMOKE = Recipe(
     draft_step_tokens=256,
 )
 """Settings for a pair that is trained in seconds, to try every stage."""
-
-
-def new_model(shape: Shape, recipe: Recipe) -> LlamaForCausalLM:
-    """An untrained model for the story pair."""
-    return identity_model(shape, recipe.vocab_size, recipe.context, recipe.seed, is_tied=True, end_id=0)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -17,16 +16,15 @@ from research.training.llama import ResidualDropout
 from research.training.loop import Trainer, step_seed
 from research.training.records import Record, load, sampled, scored, write_missing
 from research.training.stories.measure import evaluate_target, keep, mean_loss
-from research.training.stories.recipe import Recipe, new_model
+from research.training.stories.recipe import Recipe
 from research.training.stories.texts import draw_rows, make_tokens, next_end, read_tokens, story_rows
+from specdec import ModelPair
 from specdec.models import HFModel
-from specdec.pair import ModelPair
 
 MODELS = ("target", "draft")
 KINDS = ("own", "own", "stories", "own", "own, long", "own", "stories", "own")
 """The contents of the files of samples, in turn: the target's own text, or stories."""
-SHORT = 288
-"""The number of tokens in a short row. Most stories are shorter."""
+SHORT = 288  # tokens of a short row; most stories are shorter
 
 
 def train(stories: Path, work: Path, out: Path, recipe: Recipe) -> None:
@@ -36,32 +34,28 @@ def train(stories: Path, work: Path, out: Path, recipe: Recipe) -> None:
     with another recipe, or if the file has too few stories.
     """
     work.mkdir(parents=True, exist_ok=True)
-    check_same_recipe(work, recipe)
-    if not (work / "tokens.pt").exists():
-        make_tokens(stories, work, recipe)
-    if not (work / "target.json").exists():
-        train_target(work, recipe)
-    make_samples(work, recipe)
-    if not (work / "draft.json").exists():
-        train_draft(work, recipe)
-    write_pair(work, out)
-    keep(out, training=training_record(work, recipe), losses=evaluate_target(work, out, recipe.context))
-
-
-def check_same_recipe(work: Path, recipe: Recipe) -> None:
-    """ValueError if the work folder was begun with another recipe."""
     path, ours = work / "recipe.json", json.dumps(asdict(recipe), indent=1)
     if path.exists() and path.read_text() != ours:
         raise ValueError(
             f"work = {str(work)!r} was begun with other settings, see {path.name}; give another folder"
         )
     path.write_text(ours)
+    if not (work / "tokens.pt").exists():
+        make_tokens(stories, work, recipe)
+    if not (work / "target.json").exists():
+        train_target(work, recipe)
+    samples = make_samples(work, recipe)
+    if not (work / "draft.json").exists():
+        train_draft(work, recipe, samples)
+    write_pair(work, out)
+    training = training_record(work, recipe, samples)
+    keep(out, training=training, losses=evaluate_target(work, out, recipe.context))
 
 
 def train_target(work: Path, recipe: Recipe) -> None:
     """Stage 2: trains the target on the stories."""
     tokens = read_tokens(work)
-    model, judge = new_model(recipe.target, recipe), new_model(recipe.target, recipe)
+    model, judge = recipe.model(recipe.target), recipe.model(recipe.target)
     model.set_attn_implementation("specdec_plain")
     dropout = ResidualDropout(model)
     parts = {
@@ -94,12 +88,14 @@ def train_target(work: Path, recipe: Recipe) -> None:
     _write(trainer, work)
 
 
-def make_samples(work: Path, recipe: Recipe) -> None:
-    """Stage 3: makes and writes the files of samples that are missing."""
+def make_samples(work: Path, recipe: Recipe) -> list[Path]:
+    """Stage 3: makes and writes the files of samples that are missing. The first file is held out."""
     tokens = read_tokens(work)["stories"]
     model = LlamaForCausalLM.from_pretrained(work / "target", dtype=torch.float32).eval()
-    for path, number in zip(_samples(work, recipe), range(recipe.chunks), strict=True):
+    paths = [work / f"samples-{number:03}.pt" for number in range(recipe.chunks)]
+    for number, path in enumerate(paths):
         write_missing(path, partial(sample, ModelPair(HFModel(model)), tokens, recipe, number))
+    return paths
 
 
 def sample(pair: ModelPair, tokens: Tensor, recipe: Recipe, number: int) -> Record:
@@ -123,10 +119,10 @@ def openings(text: Tensor, rows: int, generator: torch.Generator) -> list[list[i
     return begun
 
 
-def train_draft(work: Path, recipe: Recipe) -> None:
+def train_draft(work: Path, recipe: Recipe, samples: list[Path]) -> None:
     """Stage 4: trains the draft. The loss is the KL divergence, and later mostly rejection probabilities."""
-    held_out, *records = map(load, _samples(work, recipe))
-    model, lessons = new_model(recipe.draft, recipe), Lessons(recipe.draft_step_tokens, late=0.3)
+    held_out, *records = map(load, samples)
+    model, lessons = recipe.model(recipe.draft), Lessons(recipe.draft_step_tokens, late=0.3)
     learner = Learner(model, torch.arange(recipe.vocab_size), records, lessons)
     trainer = Trainer("draft", model, recipe.draft_rates, recipe.draft_steps, work, recipe.seed)
     trainer.run(learner.backward, lambda: learner.measure(held_out))
@@ -150,18 +146,13 @@ def write_pair(work: Path, out: Path) -> None:
         tokenizer.save_pretrained(out / name)
 
 
-def training_record(work: Path, recipe: Recipe) -> dict:
+def training_record(work: Path, recipe: Recipe, samples: list[Path]) -> dict:
     """The record of a training: its recipe, the sizes of its texts, and the losses over time."""
     data = torch.load(work / "tokens.pt", weights_only=True)
     return {
         "recipe": asdict(recipe),
         "tokens": {name: len(row) for name, row in data["tokens"].items()},
         "characters": data["characters"],
-        "sample_tokens": sum(record["ids"][:, 1:].numel() for record in map(load, _samples(work, recipe))),
+        "sample_tokens": sum(record["ids"][:, 1:].numel() for record in map(load, samples)),
         **{name: json.loads((work / f"{name}.json").read_text()) for name in MODELS},
     }
-
-
-def _samples(work: Path, recipe: Recipe) -> Sequence[Path]:
-    """The paths of the files of samples. The first file is held out."""
-    return [work / f"samples-{number:03}.pt" for number in range(recipe.chunks)]

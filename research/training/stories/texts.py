@@ -28,40 +28,36 @@ def read_texts(stories: Path, every: int) -> dict[str, list[str]]:
 
 def train_tokenizer(texts: list[str], vocab_size: int, context: int) -> PreTrainedTokenizerFast:
     """A byte-level BPE tokenizer. It encodes any text, and decoding returns exactly that text."""
+    bytelevel = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bpe.decoder = decoders.ByteLevel()
-    bpe.train_from_iterator(
-        texts,
-        trainers.BpeTrainer(
-            vocab_size=vocab_size,
-            special_tokens=[END],
-            show_progress=False,
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        ),
+    bpe.pre_tokenizer, bpe.decoder = bytelevel, decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[END],
+        show_progress=False,
+        initial_alphabet=bytelevel.alphabet(),
     )
+    bpe.train_from_iterator(texts, trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=bpe, eos_token=END, model_max_length=context, clean_up_tokenization_spaces=False
     )
 
 
-def encode(tokenizer: PreTrainedTokenizerFast, documents: list[str]) -> Tensor:
-    """All documents as one sequence of token ids, with the end token before, between and after them."""
-    end = tokenizer.eos_token_id
-    rows = tokenizer(documents, verbose=False)["input_ids"]
-    return torch.tensor([end, *(token_id for row in rows for token_id in [*row, end])], dtype=torch.int16)
-
-
 def make_tokens(stories: Path, work: Path, recipe: Recipe) -> None:
-    """Stage 1: writes the tokenizer and the encoded texts."""
+    """Stage 1: writes the tokenizer and the encoded texts.
+
+    All documents of a part are one sequence of token ids, with the end token before, between and after them.
+    """
     texts = read_texts(stories, recipe.held_out_every)
     tokenizer = train_tokenizer(texts["stories"], recipe.vocab_size, recipe.context)
     tokenizer.save_pretrained(work / "tokenizer")
-    tokens = {name: encode(tokenizer, documents) for name, documents in texts.items()}
-    characters = {name: sum(map(len, documents)) for name, documents in texts.items()}
+    end, tokens, characters = tokenizer.eos_token_id, {}, {}
+    for name, documents in texts.items():
+        rows = tokenizer(documents, verbose=False)["input_ids"]
+        ids = [end, *(token_id for row in rows for token_id in [*row, end])]
+        tokens[name], characters[name] = torch.tensor(ids, dtype=torch.int16), sum(map(len, documents))
+        print(f"tokenizer: {name}: {len(ids):,} tokens for {characters[name]:,} characters", flush=True)
     save(work / "tokens.pt", {"tokens": tokens, "characters": characters})
-    for name, row in tokens.items():
-        print(f"tokenizer: {name}: {len(row):,} tokens for {characters[name]:,} characters", flush=True)
 
 
 def read_tokens(work: Path) -> dict[str, Tensor]:
