@@ -143,7 +143,7 @@ def test_a_file_is_converted_once_and_a_damaged_conversion_again(tmp_path):
     assert not [each for each in folder.parent.iterdir() if each.name.startswith(".new")]
     assert all(file.stat().st_mode & 0o077 == 0 for file in folder.iterdir())
     for damage in (b"", b"x" * 100):
-        (folder / "model-00001.safetensors").write_bytes(damage)
+        (folder / "model.safetensors").write_bytes(damage)
         assert not cached_folders.whole(folder)
         assert cached_folders.whole(conversion.converted(path, lambda *_: None))
     specdec.load_pair(path)

@@ -12,7 +12,7 @@ round stays one forward pass:
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +22,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from specdec.devices import upload
 from specdec.models.cache import BufferLayer
-from specdec.models.sessions.cached import PREFILL_CHUNK, inferring
+from specdec.models.sessions.cached import PREFILL_CHUNK, check_chain, inferring
 from specdec.models.sessions.stepping import own_cache
 
 if TYPE_CHECKING:
@@ -84,10 +84,7 @@ class StateSession:
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending tokens, each the child of the one before; return their logits [n, vocabulary]."""
         first, count = self._end - self.length, len(token_ids)
-        if list(parents) != (chain := list(range(first - 1, first - 1 + count))):
-            raise ValueError(
-                f"parents {list(parents)} are not the chain {chain}. {self.model.capability_reason}"
-            )
+        check_chain(self.model, parents, first, count)
         self.model.check_room(self._end + count - 1)
         if self.must_catch_up and not first and count > 1:
             self._catch_up()
@@ -140,34 +137,28 @@ class StateSession:
         return output
 
 
-def copied(value: Any) -> Any:
+def copied(value: Any, copy_of: Callable[[Tensor], Any] = Tensor.clone) -> Any:
     """A copy of a cache. States are copied; the buffers of attention layers are shared with the original."""
     if isinstance(value, Tensor):
-        return value.clone()
+        return copy_of(value)
     if isinstance(value, dict):
-        return {key: copied(each) for key, each in value.items()}
+        return {key: copied(each, copy_of) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(copied(each) for each in value)
+        return type(value)(copied(each, copy_of) for each in value)
     if isinstance(value, BufferLayer) or not type(value).__name__.endswith(("Cache", "Layer")):
         return value
     result = copy.copy(value)
     for name, each in vars(value).items():
         if name not in REPLACED:
-            setattr(result, name, copied(each))
+            setattr(result, name, copied(each, copy_of))
     return result
 
 
-def state_tensors(value: Any) -> Iterator[Tensor]:
+def state_tensors(value: Any) -> list[Tensor]:
     """All tensors of a cache that `copied` would copy."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from state_tensors(each)
-    elif isinstance(value, dict):
-        yield from state_tensors([each for name, each in value.items() if name not in REPLACED])
-    elif not isinstance(value, BufferLayer) and type(value).__name__.endswith(("Cache", "Layer")):
-        yield from state_tensors(vars(value))
+    found: list[Tensor] = []
+    copied(value, found.append)
+    return found
 
 
 @contextmanager
