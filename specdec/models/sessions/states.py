@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -51,15 +52,14 @@ class StateSession:
     """A session for one sequence of pending tokens, with the model's own cache.
 
     States are copied before each forward pass; keys and values of ordinary attention layers are cropped
-    instead. positions: whether the model is given its tokens' positions, because it does not derive them from
-    its cache. restoring=False keeps states that have read rejected tokens: a mistake for the self-check to
-    find.
+    instead. A model that takes positions is given them, because some do not derive them from their cache.
+    restoring=False keeps states that have read rejected tokens: a mistake for the self-check to find.
     """
 
-    def __init__(self, model: PreparedModel, positions: bool = False, restoring: bool = True):
+    def __init__(self, model: PreparedModel, restoring: bool = True):
         self.length = 0
         self.model = model
-        self._positions = positions
+        self._takes_positions = "position_ids" in signature(model.module.forward).parameters
         self._restoring = restoring
         on_cpu = model.device.type == "cpu"
         self._scans = [part for part in model.module.modules() if on_cpu and hasattr(part, "A_log")]
@@ -125,7 +125,7 @@ class StateSession:
         arguments = {name: copied(value) if self._restoring else value for name, value in cache.items()}
         for value in arguments.values():
             _crop(value, read)
-        if self._positions:
+        if self._takes_positions:
             arguments["position_ids"] = torch.arange(read, end, device=self.model.device)[None]
         token_ids = self._tokens[read - first : end - first]
         with _short_chunks(self._scans, end - read):
