@@ -356,7 +356,7 @@ def test_the_first_part_of_a_split_model_is_told_from_a_broken_file(tmp_path):
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), SafetensorError("os error 28")])
 def test_a_full_disk_is_told_with_the_folder_to_change(tmp_path, monkeypatch, error):
     path = written(tmp_path / "model.gguf", model_of("llama"))
-    monkeypatch.setattr(conversion, "save_file", Mock(side_effect=error))
+    monkeypatch.setattr(conversion, "write_tensors", Mock(side_effect=error))
     with pytest.raises(ValueError, match=r"can't be converted: .*SPECDEC_CACHE can name another folder"):
         specdec.load_pair(path, dtype="float32")
     monkeypatch.undo()
