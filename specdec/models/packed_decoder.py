@@ -44,10 +44,6 @@ class PackedDecoder(CompiledDecoder):
         return self.matrices.embedded(token_ids)
 
     @property
-    def _rounds(self) -> bool:
-        return True
-
-    @property
     def rounded(self) -> str:
         """The types of the numbers that are multiplied, in words."""
         return f"{self.kind} weights, int8 inputs"

@@ -136,11 +136,8 @@ class CompiledDecoder:
         if threads is None:
             raise ValueError("the compiled forward is not available")
         self._crew = threads
-        self.heads, self.kv_heads, self.size = (
-            config.num_attention_heads,
-            config.num_key_value_heads,
-            attention.head_dim,
-        )
+        self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
+        self.size = attention.head_dim
         self.kv_shape = (len(layers), 2 * self.kv_heads, self.size)
         self.width, self.inner = model.model.norm.weight.shape[0], layers[0].mlp.gate_proj.weight.shape[0]
         self._output, self.scored_ids = model.lm_head, model.lm_head.weight.shape[0]
@@ -301,16 +298,12 @@ class CompiledDecoder:
         """Embeddings of tokens, float32 [n, width], in new memory, which the forward pass overwrites."""
         return F.embedding(token_ids, self._embedding).float()
 
-    @property
-    def _rounds(self) -> bool:
-        """Whether the inputs of matrices are rounded."""
-        return self.kind == at.PAIRS
-
     def _sizes(self, rows: int, longest: int) -> tuple[int, int]:
         """Sizes of scratch memory, in float32 numbers: the shared part, and each thread's own part."""
         columns = (self.heads + 2 * self.kv_heads) * self.size
         between = rows * (columns + self.heads * self.size + self.inner)
-        inputs = max(2 * self.width, self.heads * self.size, self.inner) if self._rounds else self.width
+        # a norm's results and the same rounded, or the rounded inputs of another product
+        inputs = max(2 * self.width, self.heads * self.size, self.inner)
         own = max(rows * (2 * at.PART + inputs), longest, self.size)
         return _in_lines(between), _in_lines(own)
 
