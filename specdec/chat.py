@@ -15,6 +15,7 @@ from itertools import chain, cycle
 from typing import Any
 
 from specdec.checks import cause_of
+from specdec.text import SPACE
 
 Split = Callable[[str], list[int]]
 """A function from a text to its token ids, without a beginning-of-text token."""
@@ -142,7 +143,3 @@ class _Controls:
         letters = self._tokenizer.convert_tokens_to_ids(list(token[1:]))
         unknown = {None, getattr(self._tokenizer, "unk_token_id", None)}
         return ids if unknown.intersection(letters) else [*letters, *ids[1:]]
-
-
-SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
-"""The character with which SentencePiece writes a space."""

@@ -12,6 +12,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
+"""The character with which SentencePiece writes a space."""
+
 Kind = Literal["silent", "byte", "plain"]
 """How decoding treats a token: it leaves the token out, joins it with neighbouring bytes, or shows its own
 text."""
@@ -254,8 +257,8 @@ class TokenTexts(dict[int, str]):
         if token is None:
             return f"<{token_id}>"  # this id is in the padding of the logits, unknown to the tokenizer
         text = decoded(self._tokenizer, [token_id])
-        if token.startswith("\N{LOWER ONE EIGHTH BLOCK}") and not text.startswith(" "):
-            text = " " + text  # SentencePiece's mark of a space, which is dropped at the start of a text
+        if token.startswith(SPACE) and not text.startswith(" "):
+            text = " " + text  # a mark that is dropped at the start of a text
         if _UNFINISHED in text and (code := _bytes_of(token)):
             return f"<{code.hex(' ').upper()}>"
         return text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -32,26 +31,17 @@ class PackedDecoder(CompiledDecoder):
         self.kind = ", ".join(sorted({kind for name, kind in matrices.kinds.items() if name != EMBEDDING}))
         self._set_up(model)
 
-    def _product(self, linears: Sequence[nn.Linear], gated: bool = False) -> int:
-        return self._records([self._matrix(linear) for linear in linears], gated)
-
     def _matrix(self, linear: nn.Linear) -> tuple[Packed, str, int]:
-        """A linear layer's matrix, the type of its weights, and the number of outputs that are used."""
         name = f"{self._names[linear]}.weight"
         weights = self.matrices.tensors[name]
         outputs, bias = len(weights) * at.LANES, None
         if linear.bias is not None:
             bias = nn.functional.pad(linear.bias.detach(), (0, outputs - len(linear.bias)))
         packed = Packed(weights, None, bias)
-        limit = outputs if linear is self._output else linear.weight.shape[0]
-        return packed, self.matrices.kinds[name], limit
+        return packed, self.matrices.kinds[name], self._limit(linear, packed)
 
     def _embedded(self, token_ids: Tensor) -> Tensor:
         return self.matrices.embedded(token_ids)
-
-    @property
-    def _rounds(self) -> bool:
-        return True
 
     @property
     def rounded(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -91,23 +91,42 @@ def write_packed(folder: Path, tensors: Iterable[Stored], kind: str | None, repo
     kind: a value of `ROUNDED_KINDS`, or None to keep all bits. report(done, total): called with the number of
     written tensors. BrokenFileError if weights are NaN or infinite, or can't be rounded.
     """
-    tensors, end = list(tensors), 0
+    tensors = list(tensors)
     tied = all(tensor.name != HEAD for tensor in tensors)
-    room = ROOM * (len(tensors) + 2)
-    table: dict[str, Any] = {}
     kinds: dict[str, str] = {}
-    with (folder / FILE).open("wb") as file, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+
+        def parts() -> Iterator[tuple[str, Iterable[Tensor]]]:
+            for number, tensor in enumerate(tensors):
+                report(number, len(tensors))
+                yield from _parts(tensor, tied, kind, kinds, pool)
+
+        write_tensors(folder / FILE, parts(), len(tensors) + 1, lambda: {KINDS: json.dumps(kinds)})
+
+
+def write_tensors(
+    path: Path,
+    tensors: Iterable[tuple[str, Iterable[Tensor]]],
+    most: int,
+    metadata: Callable[[], dict[str, str]],
+) -> None:
+    """Writes a safetensors file tensor after tensor, so that never more than one is in memory.
+
+    tensors: names, each with the tensor's rows in pieces. most: the largest number of tensors. metadata: is
+    called after the last tensor. BrokenFileError if names are too long.
+    """
+    end, room = 0, ROOM * (most + 1)
+    table: dict[str, Any] = {}
+    with path.open("wb") as file:
         file.seek(room)
-        for number, tensor in enumerate(tensors):
-            report(number, len(tensors))
-            for name, pieces in _parts(tensor, tied, kind, kinds, pool):
-                start, rows = end, 0
-                for piece in pieces:
-                    file.write(piece.view(torch.uint8).numpy().data)
-                    end, rows = end + piece.nbytes, rows + len(piece)
-                shape = (rows, *piece.shape[1:])
-                table[name] = {"dtype": _DTYPES[piece.dtype], "shape": shape, "data_offsets": (start, end)}
-        text = json.dumps({"__metadata__": {KINDS: json.dumps(kinds)}, **table}).encode()
+        for name, pieces in tensors:
+            start, rows = end, 0
+            for piece in pieces:
+                file.write(piece.view(torch.uint8).numpy().data)
+                end, rows = end + piece.nbytes, rows + len(piece)
+            shape = (rows, *piece.shape[1:])
+            table[name] = {"dtype": _DTYPES[piece.dtype], "shape": shape, "data_offsets": (start, end)}
+        text = json.dumps({"__metadata__": metadata(), **table}).encode()
         if len(text) > room - 8:
             raise BrokenFileError(f"has names of tensors that are too long: {max(table, key=len)[:80]}")
         file.seek(0)

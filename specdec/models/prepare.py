@@ -27,7 +27,6 @@ from specdec.models.session_kinds import (
     LEAN,
     PLAIN,
     STATES,
-    STATES_AT,
     STEPPING,
     sequence_kinds,
     tree_kinds,
@@ -120,14 +119,14 @@ def _kinds(model: PreparedModel) -> Iterator[SessionKind]:
             yield from OWN if _compiles(model.module, model.device) else (LEAN,)
         yield from tree_kinds(model.config)
         yield from sequence_kinds(model.config)
-    yield from (STATES, STATES_AT, STEPPING)
+    yield from (STATES, STEPPING)
 
 
 def _reason(model: PreparedModel, faults: Mapping[str, str]) -> str:
     """Why the model has its kind of session, in words. faults: what was wrong with better kinds, by name."""
     if model.capability == "tree":
         return TREES
-    if model.kind in (STATES, STATES_AT):
+    if model.kind is STATES:
         return SEQUENCES
 
     def first(start: str) -> str | None:

@@ -25,14 +25,9 @@ COMPILED = SessionKind(
     "compiled", "tree", CompiledSession, partial(CompiledSession, ancestors_only=False), CompiledDecoder
 )
 LEAN = SessionKind("lean", "tree", LeanSession, partial(LeanSession, ancestors_only=False), graphed_decoder)
-STATES, STATES_AT = (
-    SessionKind(
-        name, "sequence", open_states, partial(open_states, restoring=False), most_repeated=MOST_REPEATED
-    )
-    for name, open_states in (
-        ("states", StateSession),
-        ("states, given positions", partial(StateSession, positions=True)),
-    )
+STATES = SessionKind(
+    *("states", "sequence", StateSession, partial(StateSession, restoring=False)),
+    most_repeated=MOST_REPEATED,
 )
 STEPPING = SessionKind("stepping", "ar", SteppingSession)
 PLAIN = SessionKind("plain", "ar", PlainSession)
@@ -78,8 +73,6 @@ def layouts(config: transformers.PretrainedConfig) -> dict[str, Layout]:
         result = {"a mask per type": Layout(windows, by_type)}
         if len(set(layer_types)) == 1:
             result["one mask"] = Layout(windows, None)
-        if any(windows):
-            result["a mask per type, no window"] = Layout((), dict.fromkeys(by_type))
     return result | {"one mask, no window": UNWINDOWED}
 
 
@@ -94,6 +87,7 @@ def switch_length(config: transformers.PretrainedConfig) -> int | None:
 
 
 def _tree(name: str, model: PreparedModel, ancestors_only: bool = True) -> Session:
+    # the small copy of a model has other windows
     layout, switch = layouts(model.config)[name], switch_length(model.config)
     if switch is None:
         return TreeSession(model, layout, ancestors_only)

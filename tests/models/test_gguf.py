@@ -143,7 +143,7 @@ def test_a_file_is_converted_once_and_a_damaged_conversion_again(tmp_path):
     assert not [each for each in folder.parent.iterdir() if each.name.startswith(".new")]
     assert all(file.stat().st_mode & 0o077 == 0 for file in folder.iterdir())
     for damage in (b"", b"x" * 100):
-        (folder / "model-00001.safetensors").write_bytes(damage)
+        (folder / "model.safetensors").write_bytes(damage)
         assert not cached_folders.whole(folder)
         assert cached_folders.whole(conversion.converted(path, lambda *_: None))
     specdec.load_pair(path)
@@ -356,7 +356,7 @@ def test_the_first_part_of_a_split_model_is_told_from_a_broken_file(tmp_path):
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), SafetensorError("os error 28")])
 def test_a_full_disk_is_told_with_the_folder_to_change(tmp_path, monkeypatch, error):
     path = written(tmp_path / "model.gguf", model_of("llama"))
-    monkeypatch.setattr(conversion, "save_file", Mock(side_effect=error))
+    monkeypatch.setattr(conversion, "write_tensors", Mock(side_effect=error))
     with pytest.raises(ValueError, match=r"can't be converted: .*SPECDEC_CACHE can name another folder"):
         specdec.load_pair(path, dtype="float32")
     monkeypatch.undo()

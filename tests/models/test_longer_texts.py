@@ -37,6 +37,8 @@ BEYOND = {
     ("jamba", "default"): "ar",
     ("llama", "stray sliding_window"): "tree",
     ("gpt_neo", "default"): "sequence",
+    ("bamba", "default"): "sequence",
+    ("gemma3_text", "default"): "tree",
 }
 """Types whose logits change beyond some length, or only seem to, and their capability beyond it."""
 FACTORS = {"short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 3.0, 4.0, 5.0]}

@@ -6,7 +6,6 @@ float16 if all have it in the GGUF file (float16 only for architectures of `CONF
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 
 import torch
 import transformers
-from safetensors.torch import save_file
 from transformers import AutoConfig, GenerationConfig, GgufConfig, PreTrainedConfig
 
 from specdec.models.cached_folders import converted_folder, made
@@ -30,12 +28,9 @@ from specdec.models.gguf.weights import (
     stored,
     weights_of,
 )
-from specdec.models.packed_file import ROUNDED_KINDS, write_packed
+from specdec.models.packed_file import ROUNDED_KINDS, write_packed, write_tensors
 from specdec.models.progress import READING
-from specdec.models.weight_files import INDEX
-
-SHARD = 1 << 30
-"""The most bytes of one file of weights, unless a single tensor is larger."""
+from specdec.models.weight_files import WEIGHTS
 
 
 def read_config(path: Path, header: Header) -> PreTrainedConfig:
@@ -78,7 +73,13 @@ def _convert(path: Path, header: Header, folder: Path, report: Any, form: str) -
         if form:
             write_packed(folder, stored(path, header, config), ROUNDED_KINDS.get(form), report)
         else:
-            _write_weights(folder, weights_of(path, header, config), len(header.tensors), report)
+
+            def tensors() -> Iterator[tuple[str, list[torch.Tensor]]]:
+                for number, (name, tensor) in enumerate(weights_of(path, header, config)):
+                    report(number, len(header.tensors))
+                    yield name, [tensor]
+
+            write_tensors(folder / WEIGHTS, tensors(), len(header.tensors), lambda: {"format": "pt"})
         config.save_pretrained(folder)
     else:
         own = dtype_of(header)
@@ -91,33 +92,11 @@ def _convert(path: Path, header: Header, folder: Path, report: Any, form: str) -
         model, info = read
         if missing := sorted(info["missing_keys"]):  # transformers fills these with random numbers
             raise BrokenFileError(f"lacks {len(missing):,} weights, the first of them {missing[0]!r}")
-        model.save_pretrained(folder, max_shard_size=SHARD)
+        model.save_pretrained(folder)
     GenerationConfig(eos_token_id=ends_of(header) or None).save_pretrained(folder)
     with _explained(header):
         tokenizer = tokenizer_of(header)
     tokenizer.save_pretrained(folder)
-
-
-def _write_weights(
-    folder: Path, weights: Iterator[tuple[str, torch.Tensor]], count: int, report: Any
-) -> None:
-    """Writes tensors to files of at most `SHARD` bytes, or of one larger tensor, and writes the index."""
-    files: dict[str, str] = {}
-    held: dict[str, torch.Tensor] = {}
-
-    def write() -> None:
-        name = f"model-{len(set(files.values())) + 1:05}.safetensors"
-        save_file(held, folder / name, metadata={"format": "pt"})
-        files.update(dict.fromkeys(held, name))
-        held.clear()
-
-    for number, (name, tensor) in enumerate(weights):
-        report(number, count)
-        if held and sum(each.nbytes for each in held.values()) + tensor.nbytes > SHARD:
-            write()
-        held[name] = tensor
-    write()
-    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": files}))
 
 
 @contextmanager

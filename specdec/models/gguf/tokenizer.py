@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from specdec.models.gguf.header import BrokenFileError, Header
 from specdec.models.gguf.pre_tokenizers import RULES, Rule
+from specdec.text import SPACE
 
 BYTE_LEVEL, SENTENCEPIECE, GEMMA4 = "gpt2", "llama", "gemma4"
 """Supported values of `tokenizer.ggml.model`. Gemma 4 is SentencePiece's BPE with merges in the file."""
@@ -46,8 +47,6 @@ _OF_TEXTS = "</s> <eos> <|endoftext|> <|end_of_text|> <｜end▁of▁sentence｜
 _OF_OTHERS = "<|return|> <|call|> <end_of_utterance> [|endofturn|] [e~["
 ENDS = frozenset(f"{_OF_TURNS} {_OF_TEXTS} {_OF_OTHERS}".split(" "))
 """Control tokens that end a text or a turn, in the vocabularies of chat models."""
-_MARK = "\u2581"
-"""The letter that SentencePiece writes for a space."""
 _STRIPPED, _UNSTRIPPED = "phi3", ("<unk>", "<s>", "<|endoftext|>")
 """Phi-3's control tokens remove white space after them, except these; no key of the file says so."""
 
@@ -171,13 +170,13 @@ def _sentencepiece(keys: dict[str, Any], tokens: list[str], architecture: str) -
     name = None if unknown is None else tokens[unknown]
     own = Tokenizer(BPE(vocabulary, merges, byte_fallback=True, fuse_unk=True, unk_token=name))
     prefix = bool(keys.get("add_space_prefix", not gemma))
-    steps: list[Any] = [normalizers.Prepend(_MARK)] if prefix else []
+    steps: list[Any] = [normalizers.Prepend(SPACE)] if prefix else []
     if keys.get("remove_extra_whitespaces"):
         steps = [normalizers.Replace(Regex("^ +| +$"), ""), normalizers.Replace(Regex(" {2,}"), " "), *steps]
-    own.normalizer = normalizers.Sequence([*steps, normalizers.Replace(" ", _MARK)])
+    own.normalizer = normalizers.Sequence([*steps, normalizers.Replace(" ", SPACE)])
     ends = [decoders.Strip(" ", 1, 0)] if prefix else []
     own.decoder = decoders.Sequence(
-        [decoders.Replace(_MARK, " "), decoders.ByteFallback(), decoders.Fuse(), *ends]
+        [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse(), *ends]
     )
     return own
 

@@ -17,7 +17,7 @@ from specdec.devices import one_thread, usual_threads
 from specdec.models.kernels import layout as at
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.crew import MOST_LAYERS
-from specdec.models.kernels.packing import Packed, kind_of, pack, side_by_side
+from specdec.models.kernels.packing import Packed, kind_of, pack
 from specdec.models.lean import check_known, has_room
 from specdec.models.partial_head import spread
 
@@ -136,11 +136,8 @@ class CompiledDecoder:
         if threads is None:
             raise ValueError("the compiled forward is not available")
         self._crew = threads
-        self.heads, self.kv_heads, self.size = (
-            config.num_attention_heads,
-            config.num_key_value_heads,
-            attention.head_dim,
-        )
+        self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
+        self.size = attention.head_dim
         self.kv_shape = (len(layers), 2 * self.kv_heads, self.size)
         self.width, self.inner = model.model.norm.weight.shape[0], layers[0].mlp.gate_proj.weight.shape[0]
         self._output, self.scored_ids = model.lm_head, model.lm_head.weight.shape[0]
@@ -206,20 +203,15 @@ class CompiledDecoder:
 
         gated: whether the layers are a gate and an up projection, combined as silu(gate) * up.
         """
-        packed = self._packed(linears, gated)
-        limit = self.inner if gated else packed.outputs
-        if not gated and linears[0] is not self._output:
-            limit = sum(linear.weight.shape[0] for linear in linears)
-        return self._records([(packed, self.kind, limit)], gated)
+        return self._records([self._matrix(linear) for linear in linears], gated)
 
     def _records(self, matrices: Sequence[tuple[Packed, str, int]], gated: bool) -> int:
         """The address of a product's `layout.MATRIX` records. matrices: (matrix, type, `limit`)."""
         records = np.zeros(len(matrices), dtype=at.MATRIX)
         column = 0
         for record, (packed, kind, limit) in zip(records, matrices, strict=True):
-            of_part = at.PART // 2 if gated and len(matrices) > 1 else at.PART
             fields = packed.record(kind, self._crew.multiply(kind))
-            fields |= {"column": column, "limit": limit, "parts": -(-packed.outputs // of_part)}
+            fields |= {"column": column, "limit": limit, "parts": -(-packed.outputs // at.PART)}
             for name, value in fields.items():
                 record[name] = value
             column += limit
@@ -229,18 +221,20 @@ class CompiledDecoder:
         self._held.append(records)
         return records.ctypes.data
 
-    def _packed(self, linears: Sequence[nn.Linear], gated: bool) -> Packed:
-        """The weights of these linear layers, packed as one matrix."""
+    def _matrix(self, linear: nn.Linear) -> tuple[Packed, str, int]:
+        """A linear layer's matrix, the type of its weights, and the number of outputs that are used."""
         if self._stored is None:
-            together = side_by_side if gated else torch.cat
-            biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
-            weight = together([linear.weight.detach() for linear in linears])
-            packed = pack(weight, together(biases) if biases else None, self.kind)
+            bias = None if linear.bias is None else linear.bias.detach()
+            packed = pack(linear.weight.detach(), bias, self.kind)
         else:
             number = len(self._matrices)
             packed = Packed(*(self._stored.get(f"{number}.{part}") for part in Packed._fields))
         self._matrices.append(packed)
-        return packed
+        return packed, self.kind, self._limit(linear, packed)
+
+    def _limit(self, linear: nn.Linear, packed: Packed) -> int:
+        """The number of outputs that are used: all blocks of the output layer, which ends a row of logits."""
+        return packed.outputs if linear is self._output else linear.weight.shape[0]
 
     def packed_tensors(self) -> dict[str, Tensor]:
         """The tensors of all packed matrices. Names are the matrix's number and the part: "0.weights"."""
@@ -304,17 +298,13 @@ class CompiledDecoder:
         """Embeddings of tokens, float32 [n, width], in new memory, which the forward pass overwrites."""
         return F.embedding(token_ids, self._embedding).float()
 
-    @property
-    def _rounds(self) -> bool:
-        """Whether the inputs of matrices are rounded."""
-        return self.kind == at.PAIRS
-
     def _sizes(self, rows: int, longest: int) -> tuple[int, int]:
         """Sizes of scratch memory, in float32 numbers: the shared part, and each thread's own part."""
         columns = (self.heads + 2 * self.kv_heads) * self.size
         between = rows * (columns + self.heads * self.size + self.inner)
-        inputs = max(2 * self.width, self.heads * self.size, self.inner) if self._rounds else self.width
-        own = max(rows * (at.PART + inputs), longest, self.size)
+        # a norm's results and the same rounded, or the rounded inputs of another product
+        inputs = max(2 * self.width, self.heads * self.size, self.inner)
+        own = max(rows * (2 * at.PART + inputs), longest, self.size)
         return _in_lines(between), _in_lines(own)
 
     @property

@@ -61,7 +61,7 @@ def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own):
     written there (SET), added (ADD), or written as silu(gate) * up (GATE). own: this thread's own memory.
     """
     parts = matrix_record(matrix).all_parts
-    x, spare, rounding, stride, fresh = source, own + rows * at.PART * 4, -1, 0, True
+    x, spare, rounding, stride, fresh = source, own + 2 * rows * at.PART * 4, -1, 0, True
     while True:
         part = add_to_word(phase + 8 * at.TAKEN, 1)
         if part >= parts:
@@ -74,25 +74,25 @@ def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own):
         while part >= record.parts:
             part -= record.parts
             record = matrix_record(record.next)
-        halves = 2 if what == GATE and record.next != 0 else 1
-        most, limit, column = at.PART // halves, record.limit, record.column
-        for half in range(halves):
-            if half == 1:
+        limit, column = record.limit, record.column
+        for side in range(2 if what == GATE else 1):
+            if side == 1:
                 record = matrix_record(record.next)
             if record.rounding != rounding:
                 rounding = record.rounding
                 x, stride = rounded(rounding, rows, inputs, source, spare)
-            _multiply(record, part * most, most, x, stride, rows, own + half * most * 4)
+            _multiply(record, part * at.PART, x, stride, rows, own + side * rows * at.PART * 4)
         for row in range(rows):
-            _hand_over(what, own + row * at.PART * 4, part, limit, out + (row * across + column) * 4)
+            sums, into = own + row * at.PART * 4, out + (row * across + column) * 4
+            _hand_over(what, sums, sums + rows * at.PART * 4, part, limit, into)
         add_to_word(phase + 8 * at.DONE, 1)
     wait_for(phase + 8 * at.DONE, parts)
 
 
 @inner()
-def _multiply(matrix, first, most, x, stride, rows, sums):
-    """Compute up to `most` outputs from `first` on into sums [rows, PART]. stride: bytes of a row of x."""
-    blocks = min(most, matrix.outputs - first) // at.LANES
+def _multiply(matrix, first, x, stride, rows, sums):
+    """Compute up to `PART` outputs from `first` on into sums [rows, PART]. stride: bytes of a row of x."""
+    blocks = min(at.PART, matrix.outputs - first) // at.LANES
     weights = matrix.weights + first // at.LANES * matrix.block_bytes
     call_product(matrix.multiply, weights, matrix.block_bytes, matrix.steps, x, stride, rows, sums, blocks)
     for row in range(rows):
@@ -118,20 +118,19 @@ def _complete(sums, matrix, first):
 
 
 @inner()
-def _hand_over(what, sums, part, limit, out):
-    """Write, add or gate the sums of one part for one row. limit: the number of outputs of all parts."""
-    if what == GATE:
-        half = at.PART // 2
-        count = min(half, limit - part * half)
-        gate, up = floats(sums, count), floats(sums + half * 4, count)
-        _gate(gate, up, floats(out + part * half * 4, count))
-        return
+def _hand_over(what, sums, up, part, limit, out):
+    """Write, add or gate the sums of one part for one row. limit: the number of outputs of all parts.
+
+    up: address of the sums of the up projection, where `sums` has those of the gate.
+    """
     count = min(at.PART, limit - part * at.PART)
-    into = floats(out + part * at.PART * 4, count)
-    if what == SET:
-        _copy(floats(sums, count), into)
+    row, into = floats(sums, count), floats(out + part * at.PART * 4, count)
+    if what == GATE:
+        _gate(row, floats(up, count), into)
+    elif what == SET:
+        _copy(row, into)
     else:
-        _add(floats(sums, count), into)
+        _add(row, into)
 
 
 @inner()

@@ -138,8 +138,7 @@ LAYER = np.dtype(
         *("qkv", "out", "gate_up", "down"),
     )
 )
-"""The record of a layer: addresses of its norms, and of the first `MATRIX` of each product. gate_up: one
-matrix in which half parts of the gate and of the up projection alternate; or two matrices."""
+"""The record of a layer: addresses of its norms, and of the first `MATRIX` of each product."""
 CALL = np.dtype(
     _integers("plan", "rows", "x", "table", "logits", "scored", "scratch", "own", "own_bytes", "threads")
 )

@@ -6,7 +6,6 @@ half the bytes must be read. Weights that `round_rows` rounded take one byte.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +18,6 @@ from specdec.models.kernels.layout import (
     KINDS,
     LANES,
     PAIRS,
-    PART,
     PER_STEP,
     QUANTISED,
     UNROUNDED,
@@ -71,15 +69,6 @@ def pack(weight: Tensor, bias: Tensor | None, kind: str) -> Packed:
     per_step = PER_STEP[kind]
     blocks = weight.view(-1, LANES, weight.shape[1] // per_step, per_step).transpose(1, 2).contiguous()
     return Packed(blocks, scales, None if bias is None else pad(bias.float(), (0, missing)))
-
-
-def side_by_side(gate_and_up: Sequence[Tensor]) -> Tensor:
-    """One matrix [2 x outputs, ...] in which half parts of gate and of up rows alternate. Both are padded
-    with zeros to whole half parts."""
-    half = PART // 2
-    both = [pad(part, (*(0, 0) * (part.dim() - 1), 0, -len(part) % half)) for part in gate_and_up]
-    blocks = [part.view(-1, 1, half, *part.shape[1:]) for part in both]
-    return torch.cat(blocks, 1).flatten(0, 2)
 
 
 def kind_of(weights: list[Tensor]) -> str:

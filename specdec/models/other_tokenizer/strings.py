@@ -15,9 +15,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from specdec.text import BYTE_LEVEL, BYTE_TOKEN, cleans_up, decoded
+from specdec.text import BYTE_LEVEL, BYTE_TOKEN, SPACE, cleans_up, decoded
 
-_MARK = "\N{LOWER ONE EIGHTH BLOCK}"
 _MARKED = {"Sequence", "Replace", "ByteFallback", "Fuse", "Strip", "Metaspace"}
 """Decoder steps of tokenizers that only replace the space marks in their tokens."""
 _TYPE = re.compile(r'"type":\s*"(\w+)"')
@@ -97,7 +96,7 @@ def _strings(tokenizer: Any, tokens: Sequence[str], ids: dict[str, int]) -> Iter
     steps = set(_TYPE.findall(state))
     if steps == {"ByteLevel"}:
         return [token.translate(_TO_BYTES).encode("latin-1", "ignore") for token in tokens]
-    if _MARK in state and steps <= _MARKED:
+    if SPACE in state and steps <= _MARKED:
         fallback = "ByteFallback" in steps
         return [_marked(token, fallback) for token in tokens]
     return _between_letters(tokenizer, tokens, ids)
@@ -106,7 +105,7 @@ def _strings(tokenizer: Any, tokens: Sequence[str], ids: dict[str, int]) -> Iter
 def _marked(token: str, fallback: bool) -> bytes:
     if fallback and BYTE_TOKEN.fullmatch(token):
         return bytes.fromhex(token[3:5])
-    return token.replace(_MARK, " ").encode(errors="replace")
+    return token.replace(SPACE, " ").encode(errors="replace")
 
 
 def _between_letters(tokenizer: Any, tokens: Sequence[str], ids: dict[str, int]) -> Iterable[bytes]:

@@ -34,6 +34,13 @@ def inferring(method: Callable) -> Callable:
     return call
 
 
+def check_chain(model: PreparedModel, parents: Sequence[int], first: int, count: int) -> None:
+    """ValueError if `count` new nodes with these parents do not continue a chain of `first` nodes."""
+    chain = [*range(first - 1, first - 1 + count)]
+    if list(parents) != chain:
+        raise ValueError(f"parents {list(parents)} are not the chain {chain}. {model.capability_reason}")
+
+
 @dataclass(frozen=True)
 class Layout:
     """The masks that a model takes: one for all layers, or one for each type of layer.
@@ -190,11 +197,9 @@ class SequenceSession(CachedSession):
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending nodes, each the child of the one before; return their logits [n, vocabulary]."""
         model, first = self.model, len(self._parents)
-        chain = tuple(range(first - 1, first - 1 + len(token_ids)))
-        if tuple(parents) != chain:
-            raise ValueError(f"parents {tuple(parents)} are not the chain {chain}. {model.capability_reason}")
-        model.check_room(self.length + first + len(chain) - 1)
-        self._parents += chain
+        check_chain(model, parents, first, len(token_ids))
+        model.check_room(self.length + first + len(token_ids) - 1)
+        self._parents += tuple(parents)
         output = model.module(
             input_ids=token_ids.to(model.device)[None], past_key_values=self._cache, use_cache=True
         )

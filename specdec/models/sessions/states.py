@@ -12,8 +12,9 @@ round stays one forward pass:
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -22,7 +23,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from specdec.devices import upload
 from specdec.models.cache import BufferLayer
-from specdec.models.sessions.cached import PREFILL_CHUNK, inferring
+from specdec.models.sessions.cached import PREFILL_CHUNK, check_chain, inferring
 from specdec.models.sessions.stepping import own_cache
 
 if TYPE_CHECKING:
@@ -51,15 +52,14 @@ class StateSession:
     """A session for one sequence of pending tokens, with the model's own cache.
 
     States are copied before each forward pass; keys and values of ordinary attention layers are cropped
-    instead. positions: whether the model is given its tokens' positions, because it does not derive them from
-    its cache. restoring=False keeps states that have read rejected tokens: a mistake for the self-check to
-    find.
+    instead. A model that takes positions is given them, because some do not derive them from their cache.
+    restoring=False keeps states that have read rejected tokens: a mistake for the self-check to find.
     """
 
-    def __init__(self, model: PreparedModel, positions: bool = False, restoring: bool = True):
+    def __init__(self, model: PreparedModel, restoring: bool = True):
         self.length = 0
         self.model = model
-        self._positions = positions
+        self._takes_positions = "position_ids" in signature(model.module.forward).parameters
         self._restoring = restoring
         on_cpu = model.device.type == "cpu"
         self._scans = [part for part in model.module.modules() if on_cpu and hasattr(part, "A_log")]
@@ -84,10 +84,7 @@ class StateSession:
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending tokens, each the child of the one before; return their logits [n, vocabulary]."""
         first, count = self._end - self.length, len(token_ids)
-        if list(parents) != (chain := list(range(first - 1, first - 1 + count))):
-            raise ValueError(
-                f"parents {list(parents)} are not the chain {chain}. {self.model.capability_reason}"
-            )
+        check_chain(self.model, parents, first, count)
         self.model.check_room(self._end + count - 1)
         if self.must_catch_up and not first and count > 1:
             self._catch_up()
@@ -128,7 +125,7 @@ class StateSession:
         arguments = {name: copied(value) if self._restoring else value for name, value in cache.items()}
         for value in arguments.values():
             _crop(value, read)
-        if self._positions:
+        if self._takes_positions:
             arguments["position_ids"] = torch.arange(read, end, device=self.model.device)[None]
         token_ids = self._tokens[read - first : end - first]
         with _short_chunks(self._scans, end - read):
@@ -140,34 +137,28 @@ class StateSession:
         return output
 
 
-def copied(value: Any) -> Any:
+def copied(value: Any, copy_of: Callable[[Tensor], Any] = Tensor.clone) -> Any:
     """A copy of a cache. States are copied; the buffers of attention layers are shared with the original."""
     if isinstance(value, Tensor):
-        return value.clone()
+        return copy_of(value)
     if isinstance(value, dict):
-        return {key: copied(each) for key, each in value.items()}
+        return {key: copied(each, copy_of) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(copied(each) for each in value)
+        return type(value)(copied(each, copy_of) for each in value)
     if isinstance(value, BufferLayer) or not type(value).__name__.endswith(("Cache", "Layer")):
         return value
     result = copy.copy(value)
     for name, each in vars(value).items():
         if name not in REPLACED:
-            setattr(result, name, copied(each))
+            setattr(result, name, copied(each, copy_of))
     return result
 
 
-def state_tensors(value: Any) -> Iterator[Tensor]:
+def state_tensors(value: Any) -> list[Tensor]:
     """All tensors of a cache that `copied` would copy."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from state_tensors(each)
-    elif isinstance(value, dict):
-        yield from state_tensors([each for name, each in value.items() if name not in REPLACED])
-    elif not isinstance(value, BufferLayer) and type(value).__name__.endswith(("Cache", "Layer")):
-        yield from state_tensors(vars(value))
+    found: list[Tensor] = []
+    copied(value, found.append)
+    return found
 
 
 @contextmanager
