@@ -1,10 +1,13 @@
-"""Compares the speed of "auto" with that of fixed trees, or at several prices for stopping a draft early.
+"""Compares the speed of "auto" with that of other ways to decode, one of `AGAINST`.
 
-    python -m research.auto_speed --pair coder
-    python -m research.auto_speed --pair coder --prices
+    python -m research.auto_speed --pair coder --against trees
 
-With `--prices` the other ways are "auto" without stopping, and "auto" with the price of a further level
-multiplied by each of `FACTORS` (`specdec.drafters.stopping`). Each text is decoded in all ways, in turns.
+trees   fixed trees
+prices  "auto" without stopping, and with the price of a further level multiplied by each of `FACTORS`
+        (`specdec.drafters.stopping`)
+copies  "auto" with copies from the text beside the draft model, and copies alone
+
+Each text is decoded in all ways, in turns.
 Times leave out the prompt's prefill. A ratio is the geometric mean over the texts.
 """
 
@@ -46,11 +49,21 @@ def against_trees(pair: ModelPair, settings: dict[str, Any]) -> dict[str, dict[s
     return {PLAIN: {"method": "ar"}, **fixed, AUTO: {"topology": "auto"}}
 
 
-def against_prices() -> dict[str, dict[str, Any]]:
+def against_prices(*_: Any) -> dict[str, dict[str, Any]]:
     """The ways to decode: plain decoding, and "auto" with each factor of the price; infinity never stops."""
     factors = {"without stopping": math.inf} | {f"price x {factor}": factor for factor in FACTORS}
     ways = {name: {"topology": "auto", "factor": factor} for name, factor in factors.items()}
     return {PLAIN: {"method": "ar"}, **ways}
+
+
+def against_copies(*_: Any) -> dict[str, dict[str, Any]]:
+    """The ways to decode: plain decoding, and "auto" with each of the drafters."""
+    drafters = {AUTO: "model", f"{AUTO} with copies": "model+copies", "copies alone": "copies"}
+    ways = {name: {"topology": "auto", "drafter": drafter} for name, drafter in drafters.items()}
+    return {PLAIN: {"method": "ar"}, **ways}
+
+
+AGAINST = {"trees": against_trees, "prices": against_prices, "copies": against_copies}
 
 
 def compared(
@@ -117,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--draft-temperature", type=float, help="the draft's temperature; a high one makes it useless")
     add("--tokens", type=int, default=128, help="most tokens of a text")
     add("--repeats", type=int, default=1, help="texts of each prompt")
-    add("--prices", action="store_true", help="compare prices of a further level instead of fixed trees")
+    add("--against", choices=AGAINST, default="trees", help="the other ways to decode")
     add("--json", type=to_write, help="write the figures here")
     options = parser.parse_args(arguments)
     pair = load_with_progress(options, "stories")
@@ -125,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     prompts = [encode(prompt) for prompt in prompts_of(options.prompt_file)]
     settings = {name: getattr(options, name) for name in ("method", "temperature", "draft_temperature")}
     settings |= {"seed": 1, "max_new_tokens": whole("tokens", options.tokens, 1)}
-    ways = against_prices() if options.prices else against_trees(pair, settings)
+    ways = AGAINST[options.against](pair, settings)
     found = compared(pair, prompts, settings, ways, whole("repeats", options.repeats, 1))
     lines = [["", "times plain decoding", f"after {LATE} tokens", "tokens per call"]]
     for way, row in found.items():
@@ -134,7 +147,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.json:
         results = json.loads(options.json.read_text()) if options.json.exists() else {}
         names = [Path(model.name).name for model in (pair.target, pair.drafting)]
-        key = f"{' with '.join(names)}, temperatures {options.temperature}, {options.draft_temperature}"
+        key = (
+            f"{' with '.join(names)}, {options.method}, {options.prompt_file.stem}, "
+            f"temperatures {options.temperature}, {options.draft_temperature}"
+        )
         write_json(options.json, results | {key: found})
 
 

@@ -41,3 +41,5 @@ def test_auto_is_compared_with_fixed_trees_on_the_same_texts():
     assert all(len(row["rates"]) == 2 for row in found.values())
     assert found["sequence(6)"]["tokens per call"] > found["sequence(1)"]["tokens per call"] > 1
     assert found["sequence(1)"]["after 64 tokens"] > 0
+    found = auto_speed.compared(pair, [[0]], SETTINGS, auto_speed.against_copies(), 1)
+    assert [*found] == ["plain decoding", "auto", "auto with copies", "copies alone"]
