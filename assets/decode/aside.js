@@ -19,7 +19,7 @@ const SIMILAR = 0.1; // gains that differ by less than this count as equal
 let recording = null; // the figures of the recorded run that was shown last
 
 // The numbers that determine a run's gain. right: the share of right guesses. call: the time of one call of the
-// small model, divided by that of the large model. times: the speed relative to plain decoding, or null if it is
+// small model, divided by that of the large model; null if all guesses are copies of the text. times: the speed relative to plain decoding, or null if it is
 // not known precisely. totals: the sums over the run's rounds.
 /** @param {State} run */
 export function figuresOf(run) {
@@ -28,14 +28,16 @@ export function figuresOf(run) {
   const found = isMeasured(run) ? speed(run) : null;
   const times = found && !found.isBusy ? found.times : null;
   const { draft, evaluate } = totals.seconds;
-  const call = draft / totals.levels / (evaluate / totals.rounds);
+  const call = totals.levels === 0 ? null : draft / totals.levels / (evaluate / totals.rounds);
   return { times, right: (totals.kinds.accepted ?? 0) / totals.drafted, call, totals };
 }
 
 // The reason why a run gains less or more than the recorded one.
 export function reasonWords(own, other) {
-  const [right, call] = [({ right }) => percent(right, 1), ({ call }) => call.toFixed(2)];
-  const why = `${right(own)} of the guesses are right (recording: ${right(other)}), and a small model's call takes ${call(own)} times as long as a large one's (recording: ${call(other)}).`;
+  const [right, call] = [({ right }) => percent(right, 1), ({ call }) => (call ?? 0).toFixed(2)];
+  const rights = `${right(own)} of the guesses are right (recording: ${right(other)})`;
+  const calls = `, and a small model's call takes ${call(own)} times as long as a large one's (recording: ${call(other)})`;
+  const why = `${rights}${own.call === null ? "" : calls}.`;
   if (own.times === null || other.times === null) return `Compared with the recording: ${why}`;
   const by = own.times - other.times;
   const side = Math.abs(by) < SIMILAR ? "about" : by < 0 ? "below" : "above";
@@ -49,7 +51,7 @@ export function payoffLink({ totals, call }) {
     tab: "payoff",
     "payoff.preset": "here",
     "payoff.acceptance": (rates[0] ?? 0).toFixed(2),
-    "payoff.draft_step": Math.min(1.5, call).toFixed(3),
+    "payoff.draft_step": Math.min(1.5, call ?? 0).toFixed(3),
   });
   return `?${query}`;
 }

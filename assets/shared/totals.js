@@ -39,7 +39,7 @@ export class Totals {
     // over the rounds with drafts: how many accepted 0, 1, 2, ... tokens; and the deepest drafted position
     this.histogram = [];
     this.depth = 0;
-    this.levels = 0; // drafted levels of all rounds
+    this.levels = 0; // levels of all rounds that the small model drafted, without copies of the text
     this.drafted = 0;
     // over the positions with drafts: the number whose optimum is known, and the number of the others
     this.reached = { positions: 0, accepted: 0, optimum: 0, variance: 0, unknown: 0 };
@@ -63,15 +63,14 @@ export class Totals {
       const accepted = round.tokens.filter(({ kind }) => kind === "accepted").length;
       while (this.histogram.length <= accepted) this.histogram.push(0);
       this.histogram[accepted] += 1;
-      const levels = round.nodes.at(-1).path.length;
-      this.depth = Math.max(this.depth, levels);
-      this.levels += levels;
+      this.depth = Math.max(this.depth, round.nodes.at(-1).path.length);
+      this.levels += round.nodes.findLast(({ copied }) => !copied)?.path.length ?? 0;
       this.drafted += round.nodes.length;
     }
     const verified = new Set([""]); // Traversal verification also tests nodes below rejected ones
-    for (const { path, status } of round.nodes) {
+    for (const { path, status, copied } of round.nodes) {
       if (status === "accepted") verified.add(path.join());
-      if (status === "unvisited" || !verified.has(path.slice(0, -1).join())) continue;
+      if (copied || status === "unvisited" || !verified.has(path.slice(0, -1).join())) continue;
       const index = (this.indices[path.at(-1)] ??= { accepted: 0, verified: 0 });
       index.verified += 1;
       index.accepted += status === "accepted";

@@ -63,6 +63,13 @@ test("a run's gain is compared with the recording's by its right guesses and the
   assert.equal(link.get("payoff.preset"), "here");
   assert.equal(Number(link.get("payoff.draft_step")).toFixed(2), own.call.toFixed(2));
   assert.ok(own.call > 0.1 && own.call < 0.5 && own.right > 0.8 && own.right < 1);
+  const rounds = runs["code.json"].rounds.map((round) => ({
+    ...round,
+    nodes: round.nodes.map((node) => ({ ...node, copied: true })),
+  }));
+  const copies = figuresOf({ ...state, rounds }); // the small model drafted nothing, so it has no call
+  assert.deepEqual([copies.call, copies.right, copies.totals.acceptance.rate_by_index], [null, own.right, []]);
+  assert.match(reasonWords({ ...copies, times: 1.3 }, other), /of the guesses are right \(recording: 90%\)\.$/);
 });
 
 // A run of two rounds with two tokens each, beside four tokens of plain decoding.
