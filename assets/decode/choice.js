@@ -19,11 +19,7 @@ const CURVES = [
 const drawn = new WeakMap(); // the candidates that each element shows
 
 // Draws the figure and its table into the element, which is hidden if no tree was chosen.
-/**
- * @param {HTMLElement} element
- * @param {Candidate[]} [candidates]
- * @param {string} [name]
- */
+/** @param {HTMLElement} element @param {Candidate[]} [candidates] @param {string} [name] */
 export function drawChoice(element, candidates, name = "") {
   element.hidden = !candidates?.length;
   setText(element.querySelector("summary"), `${name}: why this tree?`);

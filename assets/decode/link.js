@@ -8,11 +8,7 @@ import { onFrame } from "../shared/view.js";
 export const pathKey = (path) => path.join(".");
 
 // The description of a drafted node's highlight, by which other panels find their elements of the same node.
-/**
- * @param {Round} round
- * @param {Node} node
- * @returns {Lit}
- */
+/** @param {Round} round @param {Node} node @returns {Lit} */
 export function ofNode(round, node) {
   return {
     round: round.number,
@@ -25,11 +21,7 @@ export function ofNode(round, node) {
 
 // The description of the highlight of the token that a round emitted at a step. It includes the token's node
 // if the token was drafted.
-/**
- * @param {Round} round
- * @param {number} step
- * @returns {Lit}
- */
+/** @param {Round} round @param {number} step @returns {Lit} */
 export function ofToken(round, step) {
   const token = round.tokens[step];
   const parent = round.nodes.length > 0 ? (round.steps[step]?.path ?? []) : [];
@@ -42,10 +34,7 @@ export function ofToken(round, step) {
 
 // Whether an element with the highlight `what` lights up while `lit` is highlighted: it is the same node or
 // token, or it counts in the same row of the statistics.
-/**
- * @param {Lit | null} lit
- * @param {Lit | null} what
- */
+/** @param {Lit | null} lit @param {Lit | null} what */
 export function matches(lit, what) {
   if (!lit || !what) return false;
   if (lit.path !== undefined) return lit.round === what.round && lit.path === what.path;

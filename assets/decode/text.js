@@ -15,11 +15,7 @@ import { mountOpening } from "./opening.js";
 // The highlight of each element of the text, for link.js.
 const meaning = new WeakMap();
 
-/**
- * @param {Token} token
- * @param {Round} round
- * @param {number} step
- */
+/** @param {Token} token @param {Round} round @param {number} step */
 function tokenElement(token, round, step) {
   const element = make("span", `token ${token.kind}`);
   mark(element, round, step, emission(decisionsOf(round.number), step), ofToken(round, step));
@@ -47,11 +43,7 @@ function replaced(round) {
   );
 }
 
-/**
- * @param {Node} node
- * @param {Round} round
- * @param {number} step
- */
+/** @param {Node} node @param {Round} round @param {number} step */
 function rejectedElement(node, round, step) {
   const element = make("s", "token rejected");
   mark(element, round, step, rejection(decisionsOf(round.number), node), ofNode(round, node));
@@ -63,11 +55,7 @@ function rejectedElement(node, round, step) {
   return element;
 }
 
-/**
- * @param {Element} parent
- * @param {Round} round
- * @param {Fences} fences
- */
+/** @param {Element} parent @param {Round} round @param {Fences} fences */
 function appendRound(parent, round, fences) {
   const group = make("span", "round");
   const last = round.tokens.length - 1;
@@ -88,11 +76,7 @@ function appendRound(parent, round, fences) {
 // The element of the token that ended a round. Beside it is the likeliest rejected token that it replaced,
 // and the number of other rejected tokens. In code the rejected token comes second, because in front it would
 // move the indentation.
-/**
- * @param {Element} token
- * @param {Node[]} rejected
- * @param {Round} round
- */
+/** @param {Element} token @param {Node[]} rejected @param {Round} round */
 function placed(token, rejected, round) {
   const element = make("span", "place");
   const out = rejectedElement(rejected[0], round, round.tokens.length - 1);

@@ -5,10 +5,7 @@ import { visible } from "../shared/labels.js";
 const LONGEST_SHOWN = 60;
 
 // A visitor's value for a message: short, and with all its characters visible.
-/**
- * @param {string} text
- * @returns {string}
- */
+/** @param {string} text @returns {string} */
 export function shown(text) {
   const characters = [...visible(text)];
   return `“\u2068${characters.slice(0, LONGEST_SHOWN).join("")}${characters.length > LONGEST_SHOWN ? "…" : ""}\u2069”`;
@@ -16,10 +13,7 @@ export function shown(text) {
 
 // A number short enough for an address. Six digits are more than any slider can set. Whole numbers, such as a
 // seed, keep all digits.
-/**
- * @param {unknown} value
- * @returns {string}
- */
+/** @param {unknown} value @returns {string} */
 export function written(value) {
   if (Array.isArray(value)) return value.map(written).join(",");
   if (typeof value !== "number" || Number.isInteger(value)) return String(value);
@@ -115,11 +109,7 @@ export function read(name, text, field) {
 export const wrong = (text, field) => (readNumber(text, field) === undefined ? `Give ${rangeOf(field)}.` : "");
 
 // The message for a value that does not fit. `right` describes a valid value.
-/**
- * @param {string} name
- * @param {string} text
- * @param {string} right
- */
+/** @param {string} name @param {string} text @param {string} right */
 export const misfit = (name, text, right) => `${name} = ${shown(text)} in the address is not valid: give ${right}.`;
 
 // Reads the texts of all fields. Returns { values, messages }. A missing or invalid value is replaced by its
@@ -158,9 +148,6 @@ export function differing(values, fields) {
   );
 }
 
-/**
- * @param {string} name
- * @param {string[]} known
- */
+/** @param {string} name @param {string[]} known */
 export const unknown = (name, known) =>
   `${shown(name)} in the address is not a setting of this page, so it was left out. The settings are: ${known.join(", ")}.`;

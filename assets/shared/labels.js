@@ -19,10 +19,7 @@ function picture(char) {
 
 // A token on one line: spaces, line ends and controls become visible symbols. Many spaces become their
 // number.
-/**
- * @param {string} text
- * @returns {string}
- */
+/** @param {string} text @returns {string} */
 export function visible(text) {
   if (text === "") return "…"; // part of a character that later tokens complete
   const characters = [...text.replaceAll("\r\n", "\n").replaceAll(" ", "␣")];
@@ -32,10 +29,7 @@ export function visible(text) {
 
 // A token in quotes for a sentence. The direction of the text around it does not change it. length: as for
 // `shortened`.
-/**
- * @param {string} text
- * @param {number} [length]
- */
+/** @param {string} text @param {number} [length] */
 export const quoted = (text, length = Infinity) => `“\u2068${shortened(text, length)}\u2069”`;
 
 // A text in quotes for a sentence, on one line, with its spaces as they are.
@@ -45,11 +39,7 @@ export function spoken(text) {
 }
 
 // A token, shortened to at most `length` characters. An ellipsis at the end shows that some are missing.
-/**
- * @param {string} text
- * @param {number} length
- * @returns {string}
- */
+/** @param {string} text @param {number} length @returns {string} */
 export function shortened(text, length) {
   const characters = [...visible(text)];
   return characters.length > length ? `${characters.slice(0, length - 1).join("")}…` : characters.join("");
@@ -85,16 +75,10 @@ export function appendInk(element, text) {
 }
 
 // A number of things: “1 token”, “2 tokens”.
-/**
- * @param {number} n
- * @param {string} word
- */
+/** @param {number} n @param {string} word */
 export const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
-/**
- * @param {number} part
- * @param {number} whole
- */
+/** @param {number} part @param {number} whole */
 export const percent = (part, whole) => (whole > 0 ? `${Math.round((100 * part) / whole)}%` : "–");
 
 // A share or a probability as a percentage with three significant digits or more.
@@ -105,10 +89,7 @@ export const share = (value) => `${(100 * value).toFixed(value > 0 && value < 0.
 export const superscript = (number) => [...String(number)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]).join("");
 
 // A number with three significant digits, without exponents for ordinary sizes. JSON writes infinity as null.
-/**
- * @param {number | null | undefined} value
- * @returns {string}
- */
+/** @param {number | null | undefined} value @returns {string} */
 export function digits(value) {
   if (value === null || value === undefined) return "∞";
   if (value !== 0 && Math.abs(value) < 0.0001) return value.toExponential(1);

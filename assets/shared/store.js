@@ -137,10 +137,7 @@ export function toEnd() {
   notify();
 }
 
-/**
- * @param {number} round
- * @returns {Decision[]}
- */
+/** @param {number} round @returns {Decision[]} */
 export const decisionsOf = (round) => decisions(state.rounds[round], state.setup?.method);
 export const lastDecision = (round) => decisionsOf(round).length - 1;
 
@@ -150,10 +147,7 @@ function place(round, decision) {
 }
 
 // Selects a round and one of its positions (default: the last one) to look at a token. Nothing is hidden.
-/**
- * @param {number} round
- * @param {number} [step]
- */
+/** @param {number} round @param {number} [step] */
 export function select(round, step) {
   if (state.rounds.length === 0) return;
   const clamped = Math.min(Math.max(round, 0), state.rounds.length - 1);
@@ -165,10 +159,7 @@ export function select(round, step) {
 }
 
 // Selects a decision and hides everything after it, to move through time.
-/**
- * @param {number} round
- * @param {number} [decision]
- */
+/** @param {number} round @param {number} [decision] */
 export function seek(round, decision = Infinity) {
   if (state.rounds.length === 0) return;
   const clamped = Math.min(Math.max(round, 0), state.rounds.length - 1);

@@ -108,11 +108,7 @@ export function checkSize(bytes, most) {
 }
 
 // Parses a file's text as a run. An Error says in words what does not fit.
-/**
- * @param {string} source
- * @param {number} [most]
- * @returns {Generation}
- */
+/** @param {string} source @param {number} [most] @returns {Generation} */
 export function parse(source, most = MOST_BYTES) {
   checkSize(source.length, most);
   let value;
@@ -130,10 +126,7 @@ export function parse(source, most = MOST_BYTES) {
 }
 
 // Converts a record to the form in which the store holds a run.
-/**
- * @param {Generation} value
- * @returns {Run}
- */
+/** @param {Generation} value @returns {Run} */
 export function toRun(value) {
   const { rounds, prefill_seconds: prefillSeconds, target, draft, paths, ...others } = value;
   const { baseline = [], timings = [], ...setup } = others;
@@ -154,10 +147,7 @@ export const recordedSettings = (setup) =>
   );
 
 // Converts the shown run to the object that is saved in a file.
-/**
- * @param {Run} run
- * @returns {Generation}
- */
+/** @param {Run} run @returns {Generation} */
 export function fromState({ setup, rounds, prefillSeconds, baseline = [], timings = [] }) {
   const name = (role) => setup.models.find((model) => model.role === role)?.name ?? "";
   const names = { target: name("target"), draft: name("draft") };

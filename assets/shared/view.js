@@ -67,10 +67,7 @@ export function make(tag, className = "", ...parts) {
 }
 
 // Makes a button that does not send a form. act: called at each press, if it is given.
-/**
- * @param {any} parts an element, a text, or a list of them
- * @param {(event: Event) => void} [act]
- */
+/** @param {any} parts an element, a text, or a list of them @param {(event: Event) => void} [act] */
 export function makeButton(className, parts = [], act) {
   const button = Object.assign(make("button", className, ...[parts].flat()), { type: "button" });
   if (act) button.addEventListener("click", act);

@@ -79,10 +79,13 @@ def publish_made(address: str, make: Callable[[], str], sources: Iterable[Path])
 
 
 def constants(about: str, **tables: Any) -> str:
-    """The text of a JavaScript module that exports these tables under their names. about: its first
-    comment."""
+    """The text of a JavaScript module that exports these tables under their names. about: its first comment.
+
+    A list has one line for each entry, a mapping of mappings one for each inner entry.
+    """
     lines = [f"// {about}", "// biome-ignore-all format: generated", ""]
-    lines += [f"export const {name} = {spread(table)};" for name, table in tables.items()]
+    levels = {name: 1 if isinstance(table, list) else 2 for name, table in tables.items()}
+    lines += [f"export const {name} = {spread(table, levels[name])};" for name, table in tables.items()]
     return "\n".join([*lines, ""])
 
 
