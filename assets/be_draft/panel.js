@@ -69,10 +69,7 @@ class YouDraft {
 
   listen() {
     const on = (selector, event, act) => this.find(selector).addEventListener(event, act);
-    on("form", "submit", (event) => {
-      event.preventDefault();
-      this.propose();
-    });
+    on("form", "submit", () => this.propose());
     on(".typed", "input", () => this.drawTyping());
     on(".finish", "click", () => this.finish());
     for (const name of [".opening", ".temperature"]) on(name, "change", () => this.begin());
@@ -123,11 +120,8 @@ class YouDraft {
     const { game } = this;
     this.busy = true;
     this.draw();
-    let answer;
-    try {
-      answer = await this.server[name]({ ...game.story, ...question });
-    } catch {} // without a connection the request throws
-    answer ??= { error: BROKEN };
+    const request = this.server[name]({ ...game.story, ...question });
+    const answer = (await request.catch(() => null)) ?? { error: BROKEN }; // null: there is no connection
     if (game !== this.game) return undefined; // the answer of an old story must not change the new one's state
     this.busy = false;
     setMessage(this.find(".error-box"), answer.error);

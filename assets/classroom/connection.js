@@ -2,8 +2,7 @@
 
 import { keep, keptValue } from "../shared/memory.js";
 
-// the least milliseconds between two requests for the state of the room
-const PAUSE = 300;
+const PAUSE = 300; // the least milliseconds between two requests for the state of the room
 const AGAIN = 1500; // milliseconds until a failed request is repeated, a little longer each time
 const LONGEST = 10_000;
 const SILENT = 40_000; // milliseconds after which a waiting request counts as lost: a phone may have changed its network
@@ -46,21 +45,8 @@ export async function post(name, body = {}, token = "") {
 async function now({ room, token }, since, ending) {
   const url = address("now");
   url.search = new URLSearchParams({ room, since: String(since) }).toString();
-  const lost = new AbortController();
-  const end = () => lost.abort();
-  const timer = setTimeout(end, SILENT);
-  ending.addEventListener("abort", end);
-  try {
-    const request = {
-      headers: { "x-class-token": token },
-      cache: /** @type {const} */ ("no-store"),
-      signal: lost.signal,
-    };
-    return await read(await fetch(url, request));
-  } finally {
-    clearTimeout(timer);
-    ending.removeEventListener("abort", end);
-  }
+  const signal = AbortSignal.any([ending, AbortSignal.timeout(SILENT)]);
+  return read(await fetch(url, { headers: { "x-class-token": token }, cache: "no-store", signal }));
 }
 
 // Watches a room. Calls `seen(state)` after each answer, `gone(message)` when the room no longer admits this client,

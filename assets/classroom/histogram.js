@@ -1,7 +1,7 @@
 // The histogram of a class's answers: a bar per choice, or columns over a range of numbers, and the right
 // answer.
 
-import { said } from "../lessons/question.js";
+import { isRight, said } from "../lessons/question.js";
 import { count as counted } from "../shared/labels.js";
 import { make } from "../shared/view.js";
 
@@ -37,10 +37,7 @@ export function placeOf([least, most, step], value) {
 export const total = (counts) => counts.reduce((sum, [, count]) => sum + count, 0);
 
 // The number of right answers.
-export function right({ choices, answer, close }, counts) {
-  const fits = choices ? (value) => value === answer : (value) => Math.abs(value - answer) <= close + 1e-9;
-  return total(counts.filter(([value]) => fits(value)));
-}
+export const right = (question, counts) => total(counts.filter(([value]) => isRight(question, value)));
 
 // A list with a bar for each answer. rows: { text, count, mark, isRight, isMine, meaning }, where `meaning`
 // describes the mark for screen readers. most: the count at which a bar has its full length.

@@ -13,10 +13,7 @@ export function mountDraft(dialog, send) {
   on(".next-round", () => send("next"));
   // Keys that are typed here must not act as commands of the page.
   dialog.addEventListener("keydown", (event) => event.stopPropagation());
-  find(".begin").addEventListener("submit", (event) => {
-    event.preventDefault();
-    send("draft", { prompt: find(".begin input").value });
-  });
+  find(".begin").addEventListener("submit", () => send("draft", { prompt: find(".begin input").value }));
 
   const show = () => dialog.open || dialog.showModal();
   let begun = false;

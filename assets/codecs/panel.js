@@ -14,15 +14,10 @@ const shownToken = (text) => (text === OTHER ? text : visible(text));
 
 const options = (select, entries) => select.replaceChildren(...entries.map(([value, name]) => new Option(name, value)));
 
-// Returns a function that shows a view in this element: it creates the plot at the first call and updates it
-// later.
 function plotIn(host, plotly) {
-  let plot = null;
-  return (view) => {
-    if (plot) return plot.show(view);
-    plot = new Plot(plotly, view);
-    host.append(plot.element);
-  };
+  const plot = new Plot(plotly);
+  host.append(plot.element);
+  return plot;
 }
 
 // Draws Bob's text: each token above its index in bits. Tokens that differ from the recorded text are marked.
@@ -147,7 +142,7 @@ function mountSentence(element, props, server, onToken) {
     find("button.recorded").hidden = seed === null;
     tableOf(find(".wrap"), { caption: "The whole sentence", columns: ["", "bits", "per token"], rows: view.totals });
     tableOf(find(".tokens-table"), tokenTable(view.tokens));
-    plot(view.plot);
+    plot.show(view.plot);
     const most = view.tokens.reduce((best, token, i) => (token.index > view.tokens[best].index ? i : best), 0);
     choose(most);
   }
@@ -190,7 +185,7 @@ function mountDistributions(element, props, server) {
   const ask = () =>
     asker.ask(
       () => server.distributions({ method: find(".codec").value, ...edited(host) }),
-      (view) => plot(view.plot),
+      (view) => plot.show(view.plot),
     );
 
   function show({ names, p, q }) {
@@ -233,7 +228,7 @@ function mountTunstall(element, props, server) {
       },
     );
     tableOf(find(".codebook"), view.codebook);
-    plot(view.plot);
+    plot.show(view.plot);
   }
   function ask() {
     const weights = find(".weights")

@@ -4,8 +4,8 @@
 import { onModels } from "../page/models.js";
 import { pairLine, pairWords, RECORDED, writesCode } from "../page/pair.js";
 import { offer } from "../page/setup.js";
+import { whenOpen } from "../page/tabs.js";
 import { mountFailure } from "../shared/failure.js";
-import { onSize } from "../shared/lab_view.js";
 import { tableOf } from "../shared/plot.js";
 import { onFrame, setText } from "../shared/view.js";
 import { ColumnView, judged } from "./column.js";
@@ -57,7 +57,7 @@ class Comparison {
     this.models = [];
     onModels((pair) => this.loaded(pair));
     this.record = null;
-    onSize(element, () => this.fetchRecord(server)); // when the tab becomes visible
+    whenOpen(element, () => this.fetchRecord(server));
   }
 
   // Each pair has its own example prompt. When another pair is loaded, its example replaces that of the pair
@@ -99,10 +99,7 @@ class Comparison {
   }
 
   connect() {
-    this.find("form").addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.run();
-    });
+    this.find("form").addEventListener("submit", () => this.run());
     this.find(".stop").addEventListener("click", stop);
     this.find(".add").addEventListener("click", () => this.add());
     const side = this.find(".side");

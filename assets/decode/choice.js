@@ -47,17 +47,12 @@ function drawCurve(candidates, chosen, title, read, told) {
   const x = (i) => LEFT + (i * (WIDTH - 2 * LEFT)) / Math.max(1, values.length - 1);
   const y = (value) => HEIGHT - BOTTOM - (value / most) * (HEIGHT - TOP - BOTTOM);
   const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}` });
-  const words = (text, attributes) => {
-    const element = svg("text", attributes);
-    element.textContent = text;
-    return element;
-  };
   picture.append(
-    words(title, { x: LEFT, y: 12 }),
+    svg("text", { x: LEFT, y: 12 }, title),
     svg("polyline", { points: values.map((value, i) => `${x(i)},${y(value)}`).join(" ") }),
     ...values.map((value, i) => svg("circle", { cx: x(i), cy: y(value), r: i === chosen ? 5 : 2 })),
-    words(told(values[chosen]), { x: x(chosen), y: y(values[chosen]) - 8, class: "value" }),
-    ...candidates.map(({ paths }, i) => words(String(paths.length), { x: x(i), y: HEIGHT - 5, class: "tick" })),
+    svg("text", { x: x(chosen), y: y(values[chosen]) - 8, class: "value" }, told(values[chosen])),
+    ...candidates.map(({ paths }, i) => svg("text", { x: x(i), y: HEIGHT - 5, class: "tick" }, paths.length)),
   );
   setAll(picture.querySelectorAll("circle")[chosen], { class: "chosen" });
   return picture;

@@ -9,10 +9,7 @@ const HEIGHT = 640; // pixels
 // recorded: whether the shown run is one of the page's recorded runs.
 export function frameCode(recorded) {
   const url = new URL("embed", document.baseURI);
-  const settings = () => ({
-    ...settingsOf(state.setup),
-    chat: Number(state.setup.chat ?? false),
-  });
+  const settings = () => ({ ...settingsOf(state.setup), chat: Number(state.setup.chat ?? false) });
   const values = recorded ? { trace: state.recorded.name } : settings();
   for (const [name, value] of Object.entries(values)) url.searchParams.set(name, String(value));
   const address = url.href.replaceAll("&", "&amp;").replaceAll('"', "%22");

@@ -7,7 +7,6 @@ import { SETTINGS } from "../shared/settings.js";
 import { isActive, isBegun, state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 
-const WORDS = { length: "length", "top-k": "top-k", "top-p": "top-p", prompt: "prompt" };
 // A change of one of these fields is not reported: tree and conversation follow from other fields, measuring
 // plain decoding changes no text, and other models must be loaded first.
 const ASIDE = ["tree", "baseline", "history", "pair", "target", "draft", "dtype", "device"];
@@ -96,7 +95,7 @@ function changed() {
 // A sentence that names the changed fields, or an empty text if there are none or if another message is more
 // important.
 export function changedWords() {
-  const names = changed().map((name) => WORDS[name] ?? name);
+  const names = changed();
   if (names.length === 0) return "";
   if (!isOutOfDate() && state.phase === "error") return "";
   if (!isOutOfDate() && state.phase === "stopped" && state.early) return NOTHING_DECODED;

@@ -2,6 +2,7 @@
 // on the screen while a sentence explains it, or a clock, which shows the run and plain decoding at their
 // measured speeds.
 
+import { observable } from "../shared/observable.js";
 import { durations, isMeasured } from "../shared/speed.js";
 import {
   atEnd,
@@ -25,7 +26,7 @@ const USES_SPACE = "button, summary, a, label, [role=button]";
 /** @typedef {{ move: () => void, words: string, seconds: number }} Moment */
 /** @typedef {{ seconds?: number, words?: string | (() => string), again?: boolean, begin?: () => void }} Clock */
 
-const listeners = new Set();
+const changes = observable();
 let run = null; // the run that is being played, or null
 let acts = []; // the remaining acts
 let words = () => ""; // the sentence for the current moment
@@ -55,15 +56,13 @@ export const paceNow = () => pace || (isReal() ? "real" : "calm");
 
 export const isPlaying = () => run !== null;
 export const narration = () => words();
-export const onPlayer = (listener) => listeners.add(listener);
+export const onPlayer = changes.subscribe;
 // How far the clock is, in seconds of the measured run; null while no clock runs.
 export const passed = () => clock?.passed ?? null;
 // The factor by which the clock is slower than the measured run.
 export const slowness = () => (clock ? 1 / clock.rate : 1);
 
-function tell() {
-  for (const listener of listeners) listener();
-}
+const tell = () => changes.notify();
 
 // The end of each round of the run, and the duration of plain decoding so far, in measured seconds.
 function measured() {

@@ -29,15 +29,6 @@ const FILE = "file"; // a run from a file
 const [CODE, CHAT] = ["code", "opening"]; // recorded runs; the second one is for visitors who do not read code
 
 class Replay {
-  choose;
-  look;
-  error;
-  there;
-  twin;
-  file;
-  link;
-  embed;
-
   constructor(element, { folder, entries, mostBytes, player, settings, note }) {
     this.element = element;
     this.note = note ? `\n${note}` : ""; // how to get the chat model if its weights are missing
@@ -49,9 +40,14 @@ class Replay {
     this.mostBytes = mostBytes;
     this.asked = 0;
     const find = (selector) => element.querySelector(selector);
-    [this.choose, this.look, this.error] = [".choose", ".look", ".replay-error"].map(find);
-    [this.there, this.twin, this.file] = [".there", ".twin", "input[type=file]"].map(find);
-    [this.link, this.embed] = [".link", ".embed"].map(find);
+    this.choose = find(".choose");
+    this.look = find(".look");
+    this.error = find(".replay-error");
+    this.there = find(".there");
+    this.twin = find(".twin");
+    this.file = find("input[type=file]");
+    this.link = find(".link");
+    this.embed = find(".embed");
     this.choose.addEventListener("change", () => this.chosen(this.choose.value));
     this.there.addEventListener("click", () => this.goThere());
     this.twin.addEventListener("click", () => this.switchTwin());

@@ -154,12 +154,7 @@ function drawModels(list, models, run) {
   // The summary of the element that shows the choice of the tree already has this title.
   const topology = state.setup?.choice?.length ? [] : usedTopology(state);
   const lines = [...acceptanceLine(run), ...models.map(described), ...topology];
-  fillRows(
-    list,
-    lines,
-    () => make("li"),
-    (item, line) => setText(item, line),
-  );
+  fillRows(list, lines, () => make("li"), setText);
 }
 
 // A row is highlighted with every token or node that it counts.

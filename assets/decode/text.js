@@ -85,18 +85,13 @@ function placed(token, rejected, round) {
   return element;
 }
 
-function within(parent, name) {
-  const part = make("span", name);
-  parent.append(part);
-  return part;
-}
-
 // The prompt of a run, or its conversation up to the question.
 function prompted({ prompt, chat, history = [] }) {
   const turns = chat ? [...history, prompt] : [prompt];
   return turns.map((text, i) => {
     const turn = make("span", chat ? `turn ${i % 2 === 0 ? "question" : "answer"}` : "");
-    for (const { line, isCode } of linesOf(text)) appendText(isCode ? within(turn, "code") : turn, line);
+    for (const { line, isCode } of linesOf(text))
+      appendText(isCode ? turn.appendChild(make("span", "code")) : turn, line);
     if (chat) turn.append("\n"); // for a copied text
     return turn;
   });

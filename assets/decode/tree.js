@@ -3,7 +3,7 @@
 import { STATUSES } from "../shared/catalogue.js";
 import { emission, isEmitted, statusAt } from "../shared/decisions.js";
 import { Drawing, mountSwap, SHAPES, setAll, svg } from "../shared/drawing.js";
-import { digits, shortened, visible } from "../shared/labels.js";
+import { digits, quoted, shortened, visible } from "../shared/labels.js";
 import { decisionsOf, litNow, onLight, select, selectedDecision, selectedRound, state } from "../shared/store.js";
 import { placeRows } from "../shared/tree_rows.js";
 import { fillRows, onceDrawn, setText } from "../shared/view.js";
@@ -59,7 +59,7 @@ const known = (value) => (value === null || value === undefined ? "not evaluated
 
 // A sentence about a node, for the line below the tree and for screen readers.
 function described(node, status) {
-  const name = `“\u2068${visible(node.text)}\u2069”`;
+  const name = quoted(node.text);
   if (status === "last") return `${name}: ${node.kind}, from the large model`;
   const word = STATUSES[status];
   const source = node.copied ? "copied from the text" : `q = ${known(node.q)}`;

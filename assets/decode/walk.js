@@ -14,14 +14,7 @@ export function mountWalk(element, label, items) {
   list.setAttribute("aria-label", label);
   element.querySelector(".figure").after(list);
   let timer = 0;
-  const write = () => {
-    fillRows(
-      list,
-      items().slice(0, MOST),
-      () => make("li"),
-      (item, text) => setText(item, text),
-    );
-  };
+  const write = () => fillRows(list, items().slice(0, MOST), () => make("li"), setText);
   const soon = () => {
     clearTimeout(timer);
     if (!isPlaying()) timer = setTimeout(write, STILL);

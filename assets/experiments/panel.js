@@ -22,12 +22,11 @@ export function mount(element, props, server) {
   let [view, method] = [null, null];
 
   function draw() {
-    for (const figure of view.figures) {
-      if (figure.method && figure.method !== method) continue;
-      if (plots.has(figure.id)) plots.get(figure.id).show(figure);
-      else plots.set(figure.id, new Plot(props.plotly, figure));
-    }
     const shown = view.figures.filter((figure) => !figure.method || figure.method === method);
+    for (const figure of shown) {
+      if (!plots.has(figure.id)) plots.set(figure.id, new Plot(props.plotly));
+      plots.get(figure.id).show(figure);
+    }
     find(".plots").replaceChildren(...shown.map(({ id }) => plots.get(id).element));
     contents(shown);
   }

@@ -91,10 +91,7 @@ export class Bar {
     on(".next", "click", () => (this.lecture ? this.advance() : this.next()));
     on(".show", "click", () => this.setUp());
     on(".share", "click", () => this.share());
-    on(".answer", "submit", (event) => {
-      event.preventDefault();
-      this.predict();
-    });
+    on(".answer", "submit", () => this.predict());
     document.addEventListener("keydown", (event) => this.key(event));
   }
 

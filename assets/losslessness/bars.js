@@ -72,18 +72,14 @@ function barElement() {
 }
 
 export class Bars {
-  grid;
-  outcomes;
-  rules;
-  labels;
-  tall;
-
   constructor(element, tokens) {
     this.svg = element;
     this.tokens = tokens;
-    [this.grid, this.outcomes, this.rules, this.labels] = ["grid", "outcomes", "rules", "labels"].map((name) =>
-      svg("g", { class: name }),
-    );
+    this.tall = 0; // pixels of the bars
+    this.grid = svg("g", { class: "grid" });
+    this.outcomes = svg("g");
+    this.rules = svg("g", { class: "rules" });
+    this.labels = svg("g");
     element.append(hatching("lossless-hatch"), this.grid, this.outcomes, this.rules, this.labels);
   }
 

@@ -1,15 +1,10 @@
 // The values in an address: texts that are read according to their field. A message says what would be right.
 
-import { visible } from "../shared/labels.js";
-
-const LONGEST_SHOWN = 60;
+import { quoted } from "../shared/labels.js";
 
 // A visitor's value for a message: short, and with all its characters visible.
-/** @param {string} text @returns {string} */
-export function shown(text) {
-  const characters = [...visible(text)];
-  return `“\u2068${characters.slice(0, LONGEST_SHOWN).join("")}${characters.length > LONGEST_SHOWN ? "…" : ""}\u2069”`;
-}
+/** @param {string} text */
+export const shown = (text) => quoted(text, 61);
 
 // A number short enough for an address. Six digits are more than any slider can set. Whole numbers, such as a
 // seed, keep all digits.

@@ -18,6 +18,15 @@ export const onTab = opened.subscribe;
 // The open view; the whole page if a panel is served alone.
 export const openTab = () => views().find(({ hidden }) => !hidden) ?? document.querySelector("main");
 
+// Calls `act` now and each time that a view is opened, if the open view contains the element. Returns a function that
+// does the same once more.
+export function whenOpen(element, act) {
+  const look = () => openTab()?.contains(element) && act();
+  onTab(look);
+  look();
+  return look;
+}
+
 // Opens the view of this name; an unknown name opens the first view. A place opens later at the view that it
 // showed last.
 export function showTab(name) {

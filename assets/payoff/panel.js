@@ -5,7 +5,7 @@
 import { isLoadActive, onModels } from "../page/models.js";
 import { pairWords } from "../page/pair.js";
 import { offer } from "../page/setup.js";
-import { onTab, openTab } from "../page/tabs.js";
+import { whenOpen } from "../page/tabs.js";
 import { Figure } from "../shared/figure.js";
 import { Asker } from "../shared/lab_view.js";
 import { digits } from "../shared/labels.js";
@@ -107,7 +107,7 @@ export function mount(element, props, server) {
     }
     if (isReady) load(props.here, {});
     else if (isFirst && preset === props.here) ask();
-    else if (hasEnded) opened(); // a load that failed leaves the pair that was measured before
+    else if (hasEnded) look(); // a load that failed leaves the pair that was measured before
     say();
   }
 
@@ -183,13 +183,11 @@ export function mount(element, props, server) {
 
   // If the pair is measured already, perhaps by another visitor, the result is shown at once.
   async function opened() {
-    const isOpen = openTab()?.contains(element);
-    if (!isOpen || preset !== null) return;
+    if (preset !== null) return;
     const known = await server.verdict({ preset: props.here, begins: false });
     if (known.values && preset === null) load(props.here, {});
   }
-  onTab(opened);
-  opened();
+  const look = whenOpen(element, opened);
 
   select.append(...props.presets.map(([id, name]) => new Option(name, id)));
   select.addEventListener("change", () => load(select.value, {}));

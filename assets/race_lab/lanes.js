@@ -1,8 +1,7 @@
 // The drawing of the race. Each token has a row with two bars, which end at e / q and e / p, and a ring at e
 // that can be dragged.
 
-import { drawAxis, hatching, raceEnd, setAll, svg, ticks } from "../shared/drawing.js";
-import { onSize } from "../shared/lab_view.js";
+import { Drawing, drawAxis, hatching, raceEnd, setAll, svg, ticks } from "../shared/drawing.js";
 import { digits, shortened } from "../shared/labels.js";
 import { fillRows, setText } from "../shared/view.js";
 import { arrival, first } from "./model.js";
@@ -53,15 +52,13 @@ export class Lanes {
     this.svg = element;
     this.tokens = tokens;
     this.changed = changed;
-    this.width = 0;
     this.end = 1;
     this.dragged = -1;
     this.axis = svg("g", { class: "grid" });
-    this.title = svg("text", { class: "axis" });
-    setText(this.title, "arrival time: earlier is further left");
+    this.title = svg("text", { class: "axis" }, "arrival time: earlier is further left");
     this.lanes = svg("g");
     element.append(hatching("lab-hatch"), this.axis, this.title, this.lanes);
-    onSize(element, (width) => this.resize(width));
+    this.drawing = new Drawing(element, (width) => this.drawNow(width));
     this.listen();
   }
 
@@ -95,7 +92,7 @@ export class Lanes {
   // The pointer's position in the drawing's own pixels, which projector mode enlarges.
   local(event) {
     const box = this.svg.getBoundingClientRect();
-    return ((event.clientX - box.left) / box.width) * this.width;
+    return ((event.clientX - box.left) / box.width) * this.drawing.width;
   }
 
   key(event, i) {
@@ -123,25 +120,23 @@ export class Lanes {
     this.changed();
   }
 
-  resize(width) {
-    this.width = width;
-    this.draw();
+  draw() {
+    this.drawing.draw();
   }
 
   x(time) {
     return this.left + (Math.min(time, this.end) / this.end) * this.room;
   }
 
-  draw() {
-    if (!this.width) return;
+  drawNow(width) {
     const tokens = this.tokens();
-    this.left = Math.min(110, 0.25 * this.width);
-    this.room = this.width - this.left - 64; // room for the time after the longest bar
+    this.left = Math.min(110, 0.25 * width);
+    this.room = width - this.left - 64; // room for the time after the longest bar
     if (this.dragged < 0) this.end = axisEnd(tokens);
     const winners = { q: first(tokens, "q"), p: first(tokens, "p") };
     this.measures = measures(this.svg, tokens.length);
     const bottom = this.measures.height * tokens.length;
-    setAll(this.svg, { height: bottom + AXIS, width: this.width });
+    setAll(this.svg, { height: bottom + AXIS, width });
     fillRows(this.lanes, tokens, lane, (group, token, i) => this.drawLane(group, token, i, winners));
     this.drawAxis(bottom + 4);
   }

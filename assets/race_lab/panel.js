@@ -40,10 +40,6 @@ function probabilitySlider(side) {
 }
 
 class RaceLab {
-  race;
-  gsd;
-  many;
-
   constructor(element, props, server) {
     this.element = element;
     this.server = server;
@@ -53,7 +49,9 @@ class RaceLab {
     this.base = null;
     this.find = (selector) => element.querySelector(selector);
     const section = (name) => this.find(`section.${name}`);
-    [this.race, this.gsd, this.many] = ["drawn", "gsd", "many"].map(section);
+    this.race = section("drawn");
+    this.gsd = section("gsd");
+    this.many = section("many");
     this.asker = new Asker(this.find(".lab-error"), ["many", "drafts"].map(section));
     const redraw = onFrame(() => this.draw());
     this.changed = redraw;

@@ -86,10 +86,7 @@ function termOf(target) {
 }
 
 export function mountGlossary() {
-  const note = make("div", "term-note");
-  note.setAttribute("role", "tooltip");
-  note.id = "term-note";
-  note.hidden = true;
+  const note = Object.assign(make("div", "term-note"), { id: "term-note", role: "tooltip", hidden: true });
   document.querySelector(".shell").append(note);
   const tell = ({ target }) => {
     const found = target instanceof Element && termOf(target);

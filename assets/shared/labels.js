@@ -1,6 +1,8 @@
 // Functions that make a model's text safe to show. Such text can contain anything: it must never act as
 // markup, and no character of it may be invisible.
 
+import { make } from "./view.js";
+
 // Invisible characters and those that reorder the text around them: controls, overrides of the writing direction.
 const HIDDEN =
   /[\u0000-\u0009\u000B-\u001F\u007F-\u009F\u00AD\u115F\u1160\u17B4\u17B5\u180E\u200B\u2028-\u202E\u2060-\u206F\u3164\uFEFF\uFFA0\uFFF9-\uFFFB]/u;
@@ -53,11 +55,9 @@ export function appendText(element, text) {
       element.append(part);
       continue;
     }
-    const mark = document.createElement("span");
     const endsLine = part.endsWith("\n");
-    mark.className = endsLine ? "line-end" : "control";
+    const mark = make("span", endsLine ? "line-end" : "control", part);
     mark.dataset.shown = endsLine ? "⏎" : picture(part);
-    mark.textContent = part;
     element.append(mark);
     if (!endsLine) element.classList.add("isolated");
   }
@@ -67,8 +67,7 @@ export function appendText(element, text) {
 // colour.
 export function appendInk(element, text) {
   const word = text.trimStart() === "" ? text : text.replace(/^ +/, "");
-  const ink = document.createElement("span");
-  ink.className = "ink";
+  const ink = make("span", "ink");
   appendText(ink, word);
   element.classList.add("inked");
   element.append(text.slice(0, text.length - word.length), ink);

@@ -10,9 +10,7 @@ import { fillTable, make, setText } from "./view.js";
 export function tableOf(element, { caption, columns, rows }) {
   const body = make("tbody");
   fillTable(body, rows);
-  element.tabIndex = 0;
-  element.setAttribute("role", "region");
-  element.setAttribute("aria-label", caption);
+  Object.assign(element, { tabIndex: 0, role: "region", ariaLabel: caption });
   element.replaceChildren(make("table", "", make("caption", "", caption), headOf(columns), body));
 }
 
@@ -20,10 +18,13 @@ export function tableOf(element, { caption, columns, rows }) {
 export const headOf = (columns) =>
   make("thead", "", make("tr", "", ...columns.map((name) => Object.assign(make("th", "", name), { scope: "col" }))));
 
-// One figure of a laboratory: title, description, legend, plot and table. `show` displays another view in the
-// same place.
+// One figure of a laboratory: title, description, legend, plot and table. `show` displays a view, or
+// another one in the same place.
 export class Plot {
-  constructor(plotly, view) {
+  figure = null;
+
+  constructor(plotly) {
+    this.plotly = plotly;
     const tags = { title: "h3", sentence: "p", legend: "div", figure: "div", key: "p", place: "p" };
     const parts = Object.fromEntries(Object.entries(tags).map(([name, tag]) => [name, make(tag, name)]));
     parts.figure.setAttribute("role", "group"); // unlike the role "img", it leaves the buttons inside reachable
@@ -32,8 +33,6 @@ export class Plot {
     this.element = make("article", "plot", ...Object.values(parts), details);
     /** @type {Record<string, HTMLElement>} */
     this.parts = { ...parts, table };
-    this.figure = new Figure(this.parts.figure, { skeleton: view.figure, plotly, fill: () => {} });
-    this.show(view);
   }
 
   show(view) {
@@ -41,6 +40,7 @@ export class Plot {
     this.parts.figure.style.height = `${view.figure.layout.height}px`;
     this.parts.figure.setAttribute("aria-label", `${view.title}. ${view.sentence} A table follows.`);
     tableOf(this.parts.table, view.table);
+    this.figure ??= new Figure(this.parts.figure, { plotly: this.plotly, skeleton: null, fill: () => {} });
     this.figure.skeleton = view.figure;
     legend(this.parts.legend, view.figure.data, () => this.figure.draw());
     this.figure.zoomOut(); // this also draws the figure

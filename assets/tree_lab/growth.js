@@ -91,16 +91,14 @@ const branch = (from, to) =>
   `M${from.x.toFixed(1)} ${from.y.toFixed(1)}h${(0.35 * (to.x - from.x)).toFixed(1)}V${to.y.toFixed(1)}H${to.x.toFixed(1)}`;
 
 export class Growth {
-  terminals;
-  nodes;
-
   // zoom.apply(x, y) maps a point of the whole drawing to the visible part.
   constructor(element, zoom) {
     this.svg = element;
     this.zoom = zoom;
     this.lit = null;
     this.edges = ["draft", "accept", "reject"].map((kind) => svg("path", { class: `edge ${kind}`, fill: "none" }));
-    [this.terminals, this.nodes] = [svg("g"), svg("g")];
+    this.terminals = svg("g");
+    this.nodes = svg("g");
     element.append(...this.edges, this.terminals, this.nodes);
     this.meaning = new WeakMap();
   }

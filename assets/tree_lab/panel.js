@@ -2,8 +2,9 @@
 // call of the best tree and of other trees.
 
 import { offer } from "../page/setup.js";
+import { Drawing } from "../shared/drawing.js";
 import { Figure } from "../shared/figure.js";
-import { Asker, onSize, presetMenu } from "../shared/lab_view.js";
+import { Asker, presetMenu } from "../shared/lab_view.js";
 import { digits, share } from "../shared/labels.js";
 import { legend } from "../shared/legend.js";
 import { state as run, subscribe } from "../shared/store.js";
@@ -69,9 +70,6 @@ function rateRow() {
 }
 
 class TreeLab {
-  width = 0;
-  height = 0;
-
   constructor(element, props, server) {
     this.server = server;
     this.presets = props.presets;
@@ -95,10 +93,7 @@ class TreeLab {
       fill: (own) => this.result && fillCurve(own, this.result, this.k),
     });
     legend(this.find(".curve-legend"), props.curve.data, () => this.curve.draw());
-    onSize(this.canvas, (width, height) => {
-      Object.assign(this, { width, height });
-      this.redraw();
-    });
+    this.drawing = new Drawing(this.canvas, (width, height) => this.drawTree(width, height));
     this.listenToRates();
     this.listenToTree();
     this.inspect(null);
@@ -235,11 +230,14 @@ class TreeLab {
 
   draw() {
     this.drawRates();
-    if (!this.nodes || !this.width) return;
-    const decisions = this.find(".decisions").checked;
-    this.growth.draw(this.nodes, decisions, this.width, this.height);
+    if (!this.nodes) return;
+    this.drawing.draw();
     this.tell();
     this.drawTables();
+  }
+
+  drawTree(width, height) {
+    if (this.nodes) this.growth.draw(this.nodes, this.find(".decisions").checked, width, height);
   }
 
   drawRates() {
