@@ -52,8 +52,7 @@ async function later(name) {
   return (await import(`./${FOLDERS[name] ?? name}/panel.js`)).mount;
 }
 
-// Calls `load`, which fetches a script, and returns its result. If there is no connection, it calls `load`
-// again as soon as there is one.
+// Calls `load`, which fetches a script. If there is no connection, it calls `load` again as soon as there is one.
 async function fetched(load) {
   try {
     return await load();
@@ -111,8 +110,7 @@ async function mount(element) {
 
 window.specdec = { store };
 
-// If a visitor presses a button before the script of its panel has arrived, the press is repeated for the
-// script later.
+// If a visitor presses a button before the script of its panel has arrived, the press is repeated for the script.
 addEventListener("click", ({ target }) => {
   const button = /** @type {HTMLElement | null} */ (/** @type {Element} */ (target).closest?.("#lossless-run"));
   if (button) button.dataset.pressed = "";

@@ -11,8 +11,7 @@ import { fieldsOf, Game, START } from "./game.js";
 import { outcome, rows, said } from "./words.js";
 
 const LONGEST = 14; // characters of a rejected token above the one that replaced it
-// Seconds after an answer in which Enter without a guess is ignored, because it was probably pressed for the
-// previous guess.
+// Seconds after an answer in which Enter without a guess is ignored: it was probably pressed for the guess before.
 const HASTE = 0.25;
 // The game always uses the story models, whichever pair the page has loaded.
 const PLAYING = [
@@ -210,8 +209,7 @@ export function mount(element, props, server) {
   const game = new YouDraft(element, props, server);
   setText(element.querySelector(".pair-line"), pairLine(PLAYING));
   offer("story", { fields: fieldsOf(props), get: () => game.get(), set: (values) => game.set(values) });
-  // The focus does not move to the game if the visitor moves through the page's views by keyboard, or during
-  // a lesson.
+  // The focus stays with a visitor who moves through the page's views by keyboard, and with a lesson.
   const isOpen = () => Boolean(openTab()?.contains(element));
   const opened = () => {
     game.inSight(isOpen());

@@ -77,8 +77,7 @@ export function watch(who, { seen, gone, lost = (_) => {} }) {
   return () => ending.abort();
 }
 
-// The browser's memory of a room, by name. If the browser stores nothing, the memory lasts as long as the
-// page.
+// The browser's memory of a room, by name. If the browser stores nothing, it lasts as long as the page.
 const remembered = new Map();
 
 export function remember(name, value) {

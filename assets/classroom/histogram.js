@@ -7,8 +7,7 @@ import { make } from "../shared/view.js";
 
 const MOST_COLUMNS = 20;
 
-// The histogram's columns, each with the values that it covers and its number of answers: [{ from, to, count
-// }].
+// The columns, each with the values that it covers and its number of answers: [{ from, to, count }].
 export function columns([least, most, step], counts) {
   const steps = Math.round((most - least) / step);
   const wide = Math.ceil((steps + 1) / MOST_COLUMNS);
@@ -25,8 +24,7 @@ export function columns([least, most, step], counts) {
   return found;
 }
 
-// The horizontal position of a value, as a fraction of the width of all columns. A value is drawn in the
-// middle of its slider step.
+// The place of a value, in the middle of its slider step, as a fraction of the width of all columns.
 export function placeOf([least, most, step], value) {
   const steps = Math.round((most - least) / step) + 1;
   const wide = Math.ceil(steps / MOST_COLUMNS);

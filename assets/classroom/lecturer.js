@@ -200,8 +200,7 @@ export function mountClassBar(element, _, server) {
   );
   addEventListener("storage", ({ key }) => key === KEPT && enter()); // another window opened a room
   lessons.arrived.then(() => {
-    // The step of the room is opened and not the step in the address, because the class may be at another
-    // step by now.
+    // The step of the room is opened, not that in the address: the class may be at another step by now.
     lessons.onStep(stepped);
     enter();
   });

@@ -168,8 +168,7 @@ function drawProposal({ number }) {
   };
 }
 
-// Sends one answer. It counts as sent when the server has it. Meanwhile the class may have moved on to
-// another question.
+// Sends one answer, which counts when the server has it. Meanwhile the class may be at another question.
 async function submit(button, name, body) {
   const step = keyOf(state);
   button.disabled = true;

@@ -2,8 +2,7 @@
 
 const CODE = ["weights", "k", "word"];
 
-// sentence: { get(), set(number, seed) }, with numbers from 0; code: the inputs by name, and ask(), which requests the
-// code.
+// sentence: { get(), set(number, seed) }, with numbers from 0; code: its inputs by name, and ask().
 export function setupOf(count, sentence, code) {
   const text = (name) => ({ kind: "text", default: code.inputs[name].defaultValue });
   const { min, max, defaultValue } = code.inputs.k;

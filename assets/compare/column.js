@@ -147,8 +147,7 @@ export class ColumnView {
     if (lane) appendText(this.prompt, state.prompt);
   }
 
-  // Appends new tokens. The text scrolls with them unless the visitor has scrolled up. When the run ends, it
-  // scrolls back to the top.
+  // Appends new tokens. The text follows them unless the visitor has scrolled up, and returns to the top at the end.
   append({ tokens, phase }) {
     const added = tokens.slice(this.elements.length).map(tokenElement);
     if (added.length > 0) {

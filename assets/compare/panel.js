@@ -60,8 +60,7 @@ class Comparison {
     whenOpen(element, () => this.fetchRecord(server));
   }
 
-  // Each pair has its own example prompt. When another pair is loaded, its example replaces that of the pair
-  // before, if nothing was run yet.
+  // Each pair has its own example prompt, which replaces that of the pair before if nothing was run yet.
   loaded({ models, chats }) {
     this.models = models;
     this.drawSoon();
@@ -87,8 +86,7 @@ class Comparison {
     this.open();
   }
 
-  // Shows the recorded comparison if it has the form's settings. The prompt may also be the example for the
-  // loaded pair.
+  // Shows the recorded comparison if it has the form's settings. The prompt may also be the loaded pair's example.
   open() {
     const { record, columns } = this;
     const known = (column) => column.method === "ar" || record.lanes[columns.written(column)];
@@ -231,8 +229,7 @@ class Comparison {
       tableOf(this.find(".scroll"), { caption: CAPTION, columns: HEAD, rows: rows(views) });
   }
 
-  // Each column has a mark where its text first differs from plain decoding. A column of plain decoding shows
-  // the marks of all columns.
+  // Each column is marked where it first differs from plain decoding, whose column shows the marks of all columns.
   markPartings() {
     const places = this.views.map(({ column }) => judged(column, laneOf(column)));
     const marks = (said, label) => (said.same === false ? [{ at: said.at, label }] : []);

@@ -42,8 +42,7 @@ const STATUS = {
   error: () => "",
 };
 
-// A sentence about the state. isOther: whether Run would use other models than those that wrote the shown
-// texts.
+// A sentence about the state. isOther: whether Run would use other models than those of the shown texts.
 export const status = (views, isOther) => STATUS[state.phase](views, isOther);
 
 // The text for screen readers: the start and the end of a run, not every token.

@@ -39,8 +39,7 @@ export function drawChoice(element, candidates, name = "") {
   fillTable(element.querySelector("tbody"), rows);
 }
 
-// Draws one curve on an axis from 0 to its largest value. The candidate trees are evenly spaced, in the order
-// of k.
+// Draws one curve on an axis from 0 to its largest value, with the candidate trees in the order of k.
 function drawCurve(candidates, chosen, title, read, told) {
   const values = candidates.map(read);
   const most = Math.max(...values);

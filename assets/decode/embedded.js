@@ -13,8 +13,7 @@ export function start() {
   else shown(recordedRun(asked.get("trace") ?? "opening"));
 }
 
-// The server decodes a run only after a press, because the frame may be one of many on a page that nobody
-// reads.
+// The server decodes a run only after a press: the frame may be one of many on a page that nobody reads.
 function offer(asked) {
   const button = makeButton("", "Decode this run", () => {
     about().textContent = "The server decodes the run …";

@@ -25,8 +25,7 @@ export async function recordedRun(name) {
   return (await answered(`files/traces/${name}.json`)).text();
 }
 
-// The settings of an address as parameters of the endpoint. They are described in
-// `components/page/settings.py`.
+// The settings of an address as parameters of the endpoint, as `components/page/settings.py` describes them.
 function parameters(asked) {
   const valueIn = ({ kind, address, remote }) => {
     if (!asked.has(address)) return remote;

@@ -11,8 +11,7 @@ import { onFrame } from "../shared/view.js";
 // plain decoding changes no text, and other models must be loaded first.
 const ASIDE = ["tree", "baseline", "history", "pair", "target", "draft", "dtype", "device"];
 
-// The settings that every record of a run contains. Only recorded runs of this page contain `chat` and
-// `history` too.
+// The settings of every record of a run. Only recorded runs of this page contain `chat` and `history` too.
 const OF_TEXT = SETTINGS.filter(({ name, recorded }) => recorded && !["chat", "history"].includes(name));
 
 let shown = null; // the fields of the run that is shown
@@ -28,8 +27,7 @@ function written(paths) {
   return counts.slice(0, counts.findLastIndex((count) => count > 0) + 1).join(".");
 }
 
-// The values in the address that describe a run. If its trees changed between rounds, the address contains no
-// tree.
+// The values in the address that describe a run. If its trees changed between rounds, it contains no tree.
 export const settingsOf = (setup) => ({
   ...Object.fromEntries(OF_TEXT.map((setting) => [setting.address, setup[setting.name] ?? setting.default])),
   ...(setup.choice
@@ -92,8 +90,7 @@ function changed() {
   return continues ? [] : names;
 }
 
-// A sentence that names the changed fields, or an empty text if there are none or if another message is more
-// important.
+// A sentence that names the changed fields; empty if there are none, or if another message is more important.
 export function changedWords() {
   const names = changed();
   if (names.length === 0) return "";

@@ -100,8 +100,7 @@ function ofRun(seconds) {
   };
 }
 
-// One sentence that compares the two timelines: the speed of the run, the tokens of a call, and the time of a
-// call.
+// One sentence that compares the timelines: the speed of the run, and the tokens and the time of a call.
 export function account() {
   const { rounds, phase, setup } = state;
   if (setup.method === "ar") return "Plain decoding: one slow call for each token.";
@@ -200,8 +199,7 @@ class LanesView {
     if (isPlaying()) onceDrawn(() => void (this.text.scrollTop = this.text.scrollHeight));
   }
 
-  // Scrolls the run's text and the text of plain decoding together, by whole lines. Only the run's text has
-  // the question above it.
+  // Scrolls both texts together, by whole lines. Only the run's text has the question above it.
   align() {
     const { text, story } = this;
     const line = Number.parseFloat(getComputedStyle(text).lineHeight);

@@ -19,8 +19,7 @@ export function ofNode(round, node) {
   };
 }
 
-// The description of the highlight of the token that a round emitted at a step. It includes the token's node
-// if the token was drafted.
+// The highlight of the token that a round emitted at a step, with the token's node if it was drafted.
 /** @param {Round} round @param {number} step @returns {Lit} */
 export function ofToken(round, step) {
   const token = round.tokens[step];
@@ -42,14 +41,12 @@ export function matches(lit, what) {
   return lit.index === what.index && what.index !== null;
 }
 
-// Highlights what `find(element)` returns while the pointer is on it. The arrow keys Up and Down move through
-// `items()`.
+// Highlights what `find(element)` returns while the pointer is on it. Up and Down move through `items()`.
 export function mountLight(element, find, items) {
   element.addEventListener("pointerover", (event) => light(find(event.target)));
   // Pressing a part focuses the whole drawing, which has no highlight of its own. The part stays highlighted.
   element.addEventListener("focusin", (event) => find(event.target) && light(find(event.target)));
-  // After a tap the pointer leaves at once. The tapped part stays highlighted until another part is
-  // highlighted.
+  // After a tap the pointer leaves at once, and the tapped part stays highlighted until the next one.
   element.addEventListener("pointerleave", ({ pointerType }) => pointerType !== "touch" && light(null));
   element.addEventListener("focusout", () => light(null));
   let at = -1;
@@ -76,9 +73,8 @@ export function mountMarks(elements, of, fits = matches) {
   return draw;
 }
 
-// Calls `draw` for each new selection, at most once a frame. If there is no round yet, the panel is emptied,
-// so that a run that has just begun does not show the previous one. Returns a function that says whether the
-// drawn selection is still selected.
+// Calls `draw` for each new selection, at most once a frame. Without a round, the panel is emptied, so that it does not
+// show the run before. Returns a function that says whether the drawn selection is still selected.
 export function mountSelected(element, draw) {
   let drawn = null;
   subscribe(

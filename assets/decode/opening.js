@@ -28,8 +28,7 @@ export function setStage(name) {
   document.body.dataset.stage = name;
 }
 
-// The sentence that is shown while both bars run. If plain decoding was stopped before its end, the sentence
-// says so.
+// The sentence while both bars run. It also says if plain decoding was stopped before its end.
 const both = (sentence = FEWER) => (!isMeasured(state) && !isExpecting() ? missingWords(state) : sentence);
 
 // The guesses on one path of the tree: first the accepted ones, then a rejected one and the guesses after it.
@@ -96,8 +95,7 @@ function words(round, step, isCode) {
   return make("span", `guesses ${step}`, ...kept, ...(isWritten ? own : []), ...out);
 }
 
-// Writes the line: the text just before the first explained round, the explained rounds, and the current one
-// at a step.
+// Writes the line: the text before the first explained round, the explained rounds, and the current one at a step.
 function drawLine(line, first, round, step) {
   const before = state.rounds
     .slice(0, first)

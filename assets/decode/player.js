@@ -38,8 +38,7 @@ let frame = 0; // not the same variable: a timer's number may be that of another
 let clock = null;
 let pace = ""; // the speed of playing that the visitor chose, a name of PACES
 
-// The speeds of playing. perSecond: how many units pass in a second; a unit is a decision, a round, or a
-// second of the measured run.
+// perSecond: how many units pass in a second; a unit is a decision, a round, or a second of the measured run.
 const PACES = {
   real: { unit: "second", perSecond: 1 },
   decision: { unit: "decision", perSecond: 1.25 },
@@ -50,8 +49,7 @@ const PACES = {
 const TOO_FAST = "stories/target"; // the model of the story pair, which is too fast to follow in real time
 export const isReal = () => state.setup?.models.every(({ name }) => name !== TOO_FAST) ?? true;
 
-// The name of the present speed of playing. By default a run plays in real time if that is slow enough to
-// follow.
+// The name of the present speed. By default a run plays in real time if that is slow enough to follow.
 export const paceNow = () => pace || (isReal() ? "real" : "calm");
 
 export const isPlaying = () => run !== null;

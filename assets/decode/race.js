@@ -54,9 +54,8 @@ function laneElement() {
   );
 }
 
-// Draws a candidate's bar, from the start of the race to the candidate's arrival. The winner's bar ends with
-// a mark. If a bar is longer than the axis, an arrow follows the arrival time. A candidate that never arrives
-// has no bar.
+// Draws a bar from the start of the race to the candidate's arrival. The winner's bar ends with a mark, and one that is
+// cut off with an arrow after the arrival time. A candidate that never arrives has no bar.
 function fillRunner([bar, mark, time], arrival, { at, y, first, shape, shown }) {
   const isShown = shown && arrival !== null;
   const isCut = isShown && arrival > at.end;
@@ -110,8 +109,7 @@ class RaceView {
     this.relight(litNow());
   }
 
-  // Draws the arrivals of the candidates: the winner on top, and as many bars as fit. A line marks the
-  // winner's arrival.
+  // Draws the arrivals: the winner on top, and as many bars as fit. A line marks the winner's arrival.
   drawRace(step, decided, width, height) {
     const count = Math.min(LANES, Math.max(2, Math.floor((height - 20) / PITCH)));
     const { rows, left } = step ? leading(step, decided, count) : { rows: [], left: 0 };
@@ -188,8 +186,7 @@ class RaceView {
     });
   }
 
-  // Animates the race: all bars start together and grow equally fast, so that the shortest bar is complete
-  // first.
+  // Animates the race: all bars start together and grow equally fast, so the shortest is complete first.
   run() {
     const bars = [...this.rows.querySelectorAll("rect.bar")].filter((bar) => bar.getAttribute("display") !== "none");
     run(bars);
@@ -206,8 +203,7 @@ class RaceView {
     });
   }
 
-  // The highlight of a bar: that of the drafted child with the bar's token, or else that of the emitted
-  // token.
+  // The highlight of a bar: that of the drafted child with its token, or else that of the emitted token.
   what(target) {
     const row = this.meaning.get(target.closest?.(".row"));
     const round = selectedRound();

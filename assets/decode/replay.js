@@ -95,8 +95,7 @@ class Replay {
     return lostRun() ? this.draw() : this.setUp({ trace: this.fields.trace.default });
   }
 
-  // Opens the run that the address names, or the first one. If the visitor has begun a run meanwhile, this
-  // does nothing.
+  // Opens the run that the address names, or the first one, unless the visitor has begun a run meanwhile.
   async setUp(values) {
     const entry = this.entries.find(({ name }) => name === values.trace);
     if (!entry) this.tell(`There is no recorded run “${values.trace.slice(0, 60)}”. Choose one from the list.`);
@@ -133,8 +132,7 @@ class Replay {
     return toRun(parse(await response.text()));
   }
 
-  // Shows a run and plays it. If the visitor's system prefers reduced motion, it shows the most instructive moment
-  // instead.
+  // Shows a run and plays it. If the visitor prefers reduced motion, it shows the most instructive moment instead.
   present(run, about, at) {
     pause();
     setStage("");
@@ -214,8 +212,7 @@ class Replay {
     }
   }
 
-  // Shows one line below the list: what to look at in the recorded run, or a note about the settings that a
-  // link contains.
+  // Shows one line below the list: what to look at in the recorded run, or a note about the settings of a link.
   drawWords() {
     const { recorded } = state;
     const isFirst = recorded ? recorded.name === this.entries[0]?.name : state.run === null;
@@ -231,8 +228,7 @@ class Replay {
     this.drawOffer(waits || changed !== "");
   }
 
-  // Shows the buttons beside the line about the recorded run. isTaken: whether another sentence needs their
-  // place.
+  // Shows the buttons beside the line about the run. isTaken: whether another sentence needs their place.
   drawOffer(isTaken) {
     const { recorded } = state;
     this.element.querySelector(".chat").hidden = isTaken || recorded?.name !== CODE;
@@ -263,8 +259,7 @@ class Replay {
   }
 }
 
-// Closes a menu after a choice, on Escape, and on a press elsewhere. The copy buttons leave it open, because
-// their labels then say “Copied”.
+// Closes a menu after a choice, on Escape and on a press elsewhere, but not after Copy, whose label then says “Copied”.
 function mountMenu(menu) {
   document.addEventListener("click", (event) => {
     const target = /** @type {Element} */ (event.target);

@@ -85,8 +85,7 @@ function draftSentence(round, method) {
   return `${count(round.nodes.length, "token")} guessed: the small model's first arrivals. ${checked}`;
 }
 
-// A line with the numbers of a decision: the token's probabilities and its random number. The arrival times
-// are in the drawing.
+// The numbers of a decision: the token's probabilities and its random number. The drawing has the arrival times.
 /** @param {Round} round @param {Decision} decision @returns {string} */
 export function numbers(round, decision) {
   const step = round.steps[decision.step];

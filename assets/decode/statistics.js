@@ -83,8 +83,7 @@ function drawSources(body, run) {
   });
 }
 
-// Adds a row that counts tokens. While the pointer or the focus is on it, the row and its tokens are
-// highlighted.
+// Adds a row that counts tokens. While the pointer or the focus is on it, its tokens are highlighted too.
 function linkedRow() {
   const row = make("tr");
   row.tabIndex = 0;
@@ -141,8 +140,7 @@ function followedTopology(rounds) {
   return `topology: auto, ${(drafted / rounds.length).toFixed(1)} drafted tokens per call on average`;
 }
 
-// A line with the run's acceptance. Its names are those of the Python record; docs/api.md compares them with
-// the names in other engines.
+// The run's acceptance, with the names of the Python record. docs/api.md compares them with other engines.
 function acceptanceLine(run) {
   if (run.drafted === 0) return [];
   const rounded = (value) => (Array.isArray(value) ? value.map(rounded).join(" ") : String(Number(value.toFixed(2))));

@@ -73,9 +73,8 @@ function appendRound(parent, round, fences) {
   parent.append(group);
 }
 
-// The element of the token that ended a round. Beside it is the likeliest rejected token that it replaced,
-// and the number of other rejected tokens. In code the rejected token comes second, because in front it would
-// move the indentation.
+// The token that ended a round, beside the likeliest rejected token that it replaced and the number of other ones. In
+// code the rejected token comes second, because in front it would move the indentation.
 /** @param {Element} token @param {Node[]} rejected @param {Round} round */
 function placed(token, rejected, round) {
   const element = make("span", "place");
@@ -188,8 +187,7 @@ export function mountText(element) {
   view.story.addEventListener("copy", copied);
   const what = (target) => meaning.get(target.closest(".token")) ?? null;
   mountLight(view.tokens, what);
-  // The elements that may match a highlight: those of its round, or the whole text for a row of the
-  // statistics.
+  // The elements that may match a highlight: those of its round, or the whole text for a row of the statistics.
   const candidates = (lit) =>
     (lit.path === undefined ? view.tokens : view.tokens.children[lit.round])?.querySelectorAll(".token") ?? [];
   mountMarks(candidates, (element) => meaning.get(element));

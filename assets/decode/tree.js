@@ -130,8 +130,7 @@ function edge({ from, x, y }) {
   return `M${x0} ${y0}C${near.toFixed(1)} ${y0} ${far.toFixed(1)} ${y1} ${x1} ${y1}`;
 }
 
-// An edge's width, as an index of WIDTHS: the likelier the token under the draft, the thicker. The target's
-// own token has the thickest edge.
+// An edge's width, as an index of WIDTHS: the likelier under the draft, the thicker. The target's own is thickest.
 const thickness = ({ q }) => Math.min(WIDTHS.length - 1, Math.floor((q ?? 1) * WIDTHS.length));
 
 class TreeView {
@@ -177,8 +176,7 @@ class TreeView {
     );
   }
 
-  // Draws the labels. room: the most characters of a label. isFalling: whether labels are drawn at an angle,
-  // downwards to the right.
+  // Draws the labels. room: their most characters. isFalling: whether they are drawn at an angle, downwards.
   drawNodes(shown, { spacing, isFalling, room }) {
     const words = ({ node: { text } }) =>
       shortened(room < NARROW ? text.trim() || text : text, Math.min(room, LONGEST));

@@ -10,8 +10,7 @@ const LINE = 18; // pixels of a level of horizontal labels
 const LETTER = 7.2; // most pixels of a letter
 const NARROWEST = 13; // pixels that a vertical label needs
 
-// The tokens of outcome number i: the `length` digits of i in base `size`. There are `size ** length`
-// outcomes.
+// The tokens of outcome number i of the `size ** length`: the `length` digits of i in base `size`.
 export function tokensOf(i, size, length) {
   return Array.from({ length }, (_, level) => Math.floor(i / size ** (length - 1 - level)) % size);
 }
@@ -29,9 +28,8 @@ function ceiling(distribution, counts, n) {
   );
 }
 
-// Lays out the labels below the bars. Each token of an outcome has a level, and the last token's level is
-// nearest to the bars. A level is left out if its labels fit neither horizontally nor vertically. y: distance
-// from the lower end of the bars.
+// Lays out the labels below the bars: each token of an outcome has a level, the last token's nearest to the bars. A
+// level whose labels fit neither horizontally nor vertically is left out. y: distance from the lower end of the bars.
 function levels(tokens, length, width) {
   const longest = Math.max(...tokens.map((token) => token.length)) * LETTER;
   const planned = [];

@@ -235,8 +235,7 @@ export function mount(element, props) {
   const [start, halt] = ["lossless-run", "lossless-stop"].map(
     (id) => /** @type {HTMLButtonElement} */ (document.getElementById(id)),
   );
-  // On a phone the view is below the controls. After a press on Run, the page scrolls to the view once the
-  // buttons have moved.
+  // On a phone the view is below the controls. After Run, the page scrolls to it once the buttons have moved.
   start.addEventListener("click", () => {
     begin(valuesOf(FORM));
     if (matchMedia("(max-width: 640px)").matches) requestAnimationFrame(() => requestAnimationFrame(scroll));

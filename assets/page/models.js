@@ -86,8 +86,7 @@ function draw(element, state, tell) {
   tell(state.refused || failed);
 }
 
-// Follows the loading of a pair: if this visitor began it, the updates are streamed; otherwise the panel asks
-// for the state every few seconds.
+// Follows the loading of a pair: by a stream if this visitor began it, otherwise by a question every few seconds.
 class Watch {
   timer = 0;
   leave = null; // the function that ends the visitor's own load
@@ -157,8 +156,7 @@ class Watch {
 const FORM = "live";
 const CHOICE = ["pair", "target", "draft", "dtype", "device"];
 
-// Shows a message of the server beside the field that it is about. choice: the models of a load that failed, whose
-// message names one of them.
+// Shows a server's message beside its field. choice: the models of a failed load, whose message names one of them.
 function tellFields(message, choice = {}) {
   tellField(FORM, message);
   const role = ["target", "draft"].find((name) => choice[name] && message.includes(`'${choice[name]}'`));
@@ -167,8 +165,7 @@ function tellFields(message, choice = {}) {
   if (key) tellBeside(key, message.startsWith("The key is") ? message : "");
 }
 
-// The description of the chosen pair. It is requested only when the panel is visible, because computing the
-// memory is slow.
+// The description of the chosen pair. Computing its memory is slow, so it waits until the panel is visible.
 function describe(element, server, own) {
   let described = "";
   return async () => {

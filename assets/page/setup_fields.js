@@ -6,8 +6,7 @@ import { quoted } from "../shared/labels.js";
 /** @param {string} text */
 export const shown = (text) => quoted(text, 61);
 
-// A number short enough for an address. Six digits are more than any slider can set. Whole numbers, such as a
-// seed, keep all digits.
+// A number for an address, with six digits, which are more than any slider can set. Whole numbers keep all digits.
 /** @param {unknown} value @returns {string} */
 export function written(value) {
   if (Array.isArray(value)) return value.map(written).join(",");
@@ -46,8 +45,7 @@ function readList(text, field) {
     : values;
 }
 
-// A tree in the server's notation: the number of children of each node, in level order. It is invalid if it gives more
-// numbers than there are nodes.
+// A tree in the server's notation: the number of children of each node, in level order, for existing nodes only.
 function readTree(text) {
   let known = 1;
   const exists = (count, row) => /^\d{1,4}$/.test(count) && row < known && Boolean((known += Number(count)));

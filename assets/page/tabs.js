@@ -18,8 +18,7 @@ export const onTab = opened.subscribe;
 // The open view; the whole page if a panel is served alone.
 export const openTab = () => views().find(({ hidden }) => !hidden) ?? document.querySelector("main");
 
-// Calls `act` now and each time that a view is opened, if the open view contains the element. Returns a function that
-// does the same once more.
+// Calls `act` now and at each opening of a view, if it contains the element. Returns the function that does this.
 export function whenOpen(element, act) {
   const look = () => openTab()?.contains(element) && act();
   onTab(look);
@@ -27,8 +26,7 @@ export function whenOpen(element, act) {
   return look;
 }
 
-// Opens the view of this name; an unknown name opens the first view. A place opens later at the view that it
-// showed last.
+// Opens the view of this name, or the first one. A place opens later at the view that it showed last.
 export function showTab(name) {
   const all = views();
   const wanted = all.find((view) => idOf(view) === name) ?? all[0];
@@ -46,8 +44,7 @@ export function showTab(name) {
   opened.notify(wanted);
 }
 
-// The view that an address names. The codecs were once part of the experiments' view; an old address for them
-// opens their view of today.
+// The view that an address names. Old addresses of codecs, which were part of the experiments, open today's view.
 function named(address) {
   const asked = new URLSearchParams(address);
   const isOfCodecs = [...asked.keys()].some((name) => name.startsWith("codec."));

@@ -31,8 +31,7 @@ export function first(tokens, side) {
   return times.indexOf(Math.min(...times));
 }
 
-// A copy of a distribution in which entry i is `value`. The other entries are scaled in proportion to `base`,
-// so that the sum is 1.
+// A copy of a distribution whose entry i is `value`. The others are scaled in proportion to `base`, for a sum of 1.
 /** @param {number[]} base @param {number} i @param {number} value @returns {number[]} */
 export function withEntry(base, i, value) {
   const set = Math.min(Math.max(value, 0), 1);
@@ -66,8 +65,7 @@ export function fromStep(step, visible) {
   return [...tokens, rest(tokens)];
 }
 
-// None of the other tokens won a race in the run. So “other” gets an e with which it arrives after both
-// winners.
+// No other token won a race in the run, so “other” gets an e with which it arrives after both winners.
 function rest(tokens) {
   const left = (side) => Math.max(0, 1 - sum(tokens.map((token) => token[side])));
   const [p, q] = [left("p"), left("q")];

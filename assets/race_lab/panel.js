@@ -73,8 +73,7 @@ class RaceLab {
   listenToPresets() {
     this.showPreset = presetMenu(this.find, this.presets, (preset) => this.load(preset));
     const button = this.find(".from-run");
-    // The position to copy from the run: the selected one, or the last one before it in the same round for
-    // which the small model drafted.
+    // The position to copy: the selected one, or the last before it in its round for which the small model drafted.
     const step = () =>
       selectedRound()
         ?.steps.slice(0, run.selected.step + 1)

@@ -55,8 +55,7 @@ function fillByIndex({ data, layout }, result) {
   layout.xaxis.range = [-0.5, result.by_index.ersd.length - 0.5];
 }
 
-// A sentence that says whether the exact value lies in the measured 95% interval. One in twenty does not
-// contain it.
+// Says whether the exact value lies in the measured 95% interval, which one in twenty does not contain.
 function sentence(method, result) {
   const [, , low, high] = result.measured[method].running.at(-1);
   const exact = result[method];

@@ -45,8 +45,7 @@ export function isOut(node, round) {
   return round.steps.some(({ trials }) => trials.some(({ path, accepted }) => !accepted && path.join() === key));
 }
 
-// The status of a drafted node as it is known at a decision. A node is unvisited until its position is
-// verified.
+// The status of a node as it is known at a decision: unvisited until its position is verified.
 /** @param {Node} node @param {Decision} decision @param {Round} round @returns {import("../types.d.ts").Status} */
 export function statusAt(node, decision, round) {
   const step = node.path.length - 1;

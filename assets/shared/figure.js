@@ -68,8 +68,7 @@ export class Figure {
     }
   }
 
-  // Stores the ranges that the visitor chose by zooming. Plotly itself (uirevision) forgets them when the
-  // range of the data changes.
+  // Stores the ranges that the visitor zoomed to. Plotly (uirevision) forgets them when the range of the data changes.
   listen() {
     this.element.on("plotly_relayout", (change) => {
       for (const axis of ["xaxis", "yaxis"]) {

@@ -46,8 +46,7 @@ export class Asker {
     this.failed = Boolean(error);
   }
 
-  // question(): sends the question. use(answer): called with the answer to the newest question, unless it is
-  // an error.
+  // question(): sends it. use(answer): called with the answer to the newest question, unless it is an error.
   async ask(question, use) {
     const number = ++this.number;
     for (const element of this.results) element.setAttribute("aria-busy", "true");

@@ -6,8 +6,7 @@ import { make } from "./view.js";
 // Invisible characters and those that reorder the text around them: controls, overrides of the writing direction.
 const HIDDEN =
   /[\u0000-\u0009\u000B-\u001F\u007F-\u009F\u00AD\u115F\u1160\u17B4\u17B5\u180E\u200B\u2028-\u202E\u2060-\u206F\u3164\uFEFF\uFFA0\uFFF9-\uFFFB]/u;
-// Joiners, direction marks and variation selectors are parts of words and emoji. They are hidden only if they
-// stand alone.
+// Joiners, direction marks and variation selectors are parts of words and emoji, and hidden only if they stand alone.
 const JOINING = /^[\u061C\u200C-\u200F\uFE00-\uFE0F]+$/u;
 const SPECIAL = new RegExp(`(\\r\\n|\\n|${HIDDEN.source})`, "u");
 
@@ -19,8 +18,7 @@ function picture(char) {
   return HIDDEN.test(char) ? named(char) : char;
 }
 
-// A token on one line: spaces, line ends and controls become visible symbols. Many spaces become their
-// number.
+// A token on one line: spaces, line ends and controls become visible symbols, and many spaces their number.
 /** @param {string} text @returns {string} */
 export function visible(text) {
   if (text === "") return "…"; // part of a character that later tokens complete
@@ -29,8 +27,7 @@ export function visible(text) {
   return shown.replace(/␣{3,}/g, (spaces) => `␣×${spaces.length}`); // an indentation
 }
 
-// A token in quotes for a sentence. The direction of the text around it does not change it. length: as for
-// `shortened`.
+// A token in quotes, whatever the direction of the text around it. length: as for `shortened`.
 /** @param {string} text @param {number} [length] */
 export const quoted = (text, length = Infinity) => `“\u2068${shortened(text, length)}\u2069”`;
 
@@ -63,8 +60,7 @@ export function appendText(element, text) {
   }
 }
 
-// Adds a word in the colour of its author. The space before it has no colour, so that no line ends with a strip of
-// colour.
+// Adds a word in its author's colour, without the space before it, so that no line ends with a strip of colour.
 export function appendInk(element, text) {
   const word = text.trimStart() === "" ? text : text.replace(/^ +/, "");
   const ink = make("span", "ink");

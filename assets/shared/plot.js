@@ -5,8 +5,7 @@ import { Figure } from "./figure.js";
 import { legend } from "./legend.js";
 import { fillTable, make, setText } from "./view.js";
 
-// Fills an element with a table of a figure's numbers, for readers who cannot see the plot. A long table can
-// be scrolled by keys.
+// Fills an element with a table of a figure's numbers, for readers who cannot see it. Keys scroll a long table.
 export function tableOf(element, { caption, columns, rows }) {
   const body = make("tbody");
   fillTable(body, rows);
@@ -18,8 +17,7 @@ export function tableOf(element, { caption, columns, rows }) {
 export const headOf = (columns) =>
   make("thead", "", make("tr", "", ...columns.map((name) => Object.assign(make("th", "", name), { scope: "col" }))));
 
-// One figure of a laboratory: title, description, legend, plot and table. `show` displays a view, or
-// another one in the same place.
+// A figure of a laboratory: title, description, legend, plot and table. `show` displays a view in its place.
 export class Plot {
   figure = null;
 

@@ -63,12 +63,10 @@ export function begin(settings) {
   return name;
 }
 
-// The part of the state to keep when a recorded run is shown: a run that waits for the model continues to
-// wait.
+// What stays when a recorded run is shown: a run that waits for the model continues to wait.
 const pending = () => (state.phase === "waiting" ? { phase: "waiting", place: state.place } : {});
 
-// The visitor pressed Stop. The shown rounds stay. While the times are measured, the text is already
-// complete.
+// The visitor pressed Stop. The shown rounds stay; while times are measured, the text is complete.
 export function stop() {
   if (active()) {
     live.stop();
@@ -80,8 +78,7 @@ export function stop() {
   notify();
 }
 
-// Replaces the shown run by the new one. A run that was refused, say because a number was out of range,
-// replaces nothing.
+// Replaces the shown run by the new one. A refused run, say with a number out of range, replaces nothing.
 function open({ run, phase, message }) {
   if (phase === "error") {
     Object.assign(state, { phase, place: null, message });
@@ -249,8 +246,7 @@ export const hasParked = () => parked !== null;
 export const isActive = () => active() && state.phase !== "waiting";
 // Whether the visitor has begun a run whose result the server has not sent completely.
 export const isExpecting = () => active();
-// Whether an answer is still being written. A complete text counts as finished, even while plain decoding is
-// timed.
+// Whether an answer is still being written. A complete text is finished, even while plain decoding is timed.
 export const isWriting = () => active() && state.phase !== "baseline";
 
 // The highlighted place, shared by all panels: {round, path, step, token_id, index, kind}, or null.

@@ -100,8 +100,7 @@ export class Totals {
     return sum(Object.values(this.seconds));
   }
 
-  // Seconds of decoding. The time in which this page collects its data is left out, for the run and for plain
-  // decoding.
+  // Seconds of decoding, without the time in which this page collects its data.
   get decoding() {
     return this.total - this.seconds.rest;
   }

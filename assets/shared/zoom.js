@@ -33,8 +33,7 @@ export class Zoom {
     if (name === "reset") this.reset();
   }
 
-  // The plain wheel scrolls the page. The wheel with Ctrl zooms the drawing. A pinch on a touchpad sends the
-  // same event.
+  // The plain wheel scrolls the page; with Ctrl it zooms. A pinch on a touchpad sends the same event.
   wheel(event) {
     if (!event.ctrlKey) return;
     event.preventDefault();

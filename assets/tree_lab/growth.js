@@ -57,8 +57,7 @@ function endOf(node) {
   return node.parent ? [{ from: node, kind: "accept", depth: node.depth + 1 }] : [];
 }
 
-// The labels that overlap no other label and no node. The newest node's label comes first, then the labels in
-// the queue's order.
+// The labels that overlap no other label and no node: the newest node's first, then in the queue's order.
 export function thinned(nodes) {
   const kept = [];
   const near = (a, b) => Math.abs(a.x - b.x) < LABEL.width && Math.abs(a.y - b.y) < LABEL.height;

@@ -18,8 +18,7 @@ const TAIL = 24; // number of child indices beyond those with a slider
 const SMALLEST = 1e-7;
 const RESULTS = ".verdict, .canvas, .inspected, .how, .entropy, .plot, .gained, details";
 
-// R for each child index: first the rates of the sliders; each later rate is a fixed part of the one before,
-// until they are negligible.
+// R for each child index: the rates of the sliders, then rates that fall by a fixed factor until they are negligible.
 export function acceptance(rates, tail) {
   const later = Array.from({ length: TAIL }, (_, i) => rates.at(-1) * tail ** (i + 1)).filter(
     (rate) => rate > SMALLEST,
@@ -166,8 +165,7 @@ class TreeLab {
     this.treeOfK();
   }
 
-  // The animation is slow while the tree is small, then faster. If the visitor prefers reduced motion, it has
-  // only a few large steps.
+  // The animation is slow while the tree is small, then faster; with reduced motion it has a few large steps.
   play() {
     if (this.k === this.most) this.setK(1);
     setText(this.find(".play"), "Pause");
