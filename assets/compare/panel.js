@@ -11,20 +11,10 @@ import { onFrame, setText } from "../shared/view.js";
 import { ColumnView, judged } from "./column.js";
 import { Columns } from "./columns.js";
 import { fieldsOf, Shared } from "./shared.js";
-import {
-  begin,
-  forgetRecorded,
-  isActive,
-  laneOf,
-  notify,
-  reference,
-  showRecorded,
-  stale,
-  state,
-  stop,
-  subscribe,
-} from "./state.js";
+import * as runs from "./state.js";
 import { beside, HEAD, rows, status, summary } from "./words.js";
+
+const { state, isActive } = runs;
 
 const SETTLED = 500; // milliseconds after the last change of a column until the column is run again
 const AGAIN = 2000; // milliseconds until the recorded comparison is requested again
@@ -53,7 +43,7 @@ class Comparison {
     this.connect();
     this.setColumns(this.fields.columns.default);
     this.drawSoon = onFrame(() => this.draw());
-    subscribe(this.drawSoon);
+    runs.subscribe(this.drawSoon);
     this.models = [];
     onModels((pair) => this.loaded(pair));
     this.record = null;
@@ -70,7 +60,7 @@ class Comparison {
     const prompt = this.props.prompts[writesCode(models) ? "programs" : chats ? "questions" : "stories"];
     this.fields.prompt.default = prompt;
     if (prompt === before || values.prompt !== before || !["idle", "recorded"].includes(state.phase)) return;
-    forgetRecorded();
+    runs.forgetRecorded();
     this.shared.values = { ...values, prompt };
     this.open();
   }
@@ -93,12 +83,12 @@ class Comparison {
     const { prompt } = this.shared.values;
     const isExample = [record?.shared.prompt, this.fields.prompt.default].includes(prompt);
     if (record && isExample && this.shared.fits({ ...record.shared, prompt }) && state.columns.every(known))
-      showRecorded(record, prompt, (column) => columns.written(column));
+      runs.showRecorded(record, prompt, (column) => columns.written(column));
   }
 
   connect() {
     this.find("form").addEventListener("submit", () => this.run());
-    this.find(".stop").addEventListener("click", stop);
+    this.find(".stop").addEventListener("click", runs.stop);
     this.find(".add").addEventListener("click", () => this.add());
     const side = this.find(".side");
     side.addEventListener("pointerover", (event) => this.light(event.target.closest(".token")));
@@ -141,7 +131,7 @@ class Comparison {
     const there = new Map(this.views.map((view) => [view.column, view]));
     this.views = state.columns.map((column) => there.get(column) ?? this.newView(column));
     this.find(".side").replaceChildren(...this.views.map((view) => view.element));
-    notify();
+    runs.notify();
   }
 
   newView(column) {
@@ -163,10 +153,10 @@ class Comparison {
     const asked = columns.map(({ id, ...own }) => ({ name: id, ...own }));
     const models = anew ? null : state.setup.models;
     const request = { ...shared, max_new_tokens: length, columns: asked, reference: anew, models };
-    begin(values, columns, (column) => this.columns.written(column), anew, request);
+    runs.begin(values, columns, (column) => this.columns.written(column), anew, request);
   }
 
-  stale = () => stale((column) => this.columns.written(column));
+  stale = () => runs.stale((column) => this.columns.written(column));
 
   // Whether the models that are loaded now differ from those that wrote the shown texts.
   areOthers() {
@@ -175,7 +165,7 @@ class Comparison {
   }
 
   canFollow() {
-    return !isActive() && reference()?.phase === "finished" && this.shared.fits(state.shared);
+    return !isActive() && runs.reference()?.phase === "finished" && this.shared.fits(state.shared);
   }
 
   // Runs the changed columns again when the visitor pauses.
@@ -231,7 +221,7 @@ class Comparison {
 
   // Each column is marked where it first differs from plain decoding, whose column shows the marks of all columns.
   markPartings() {
-    const places = this.views.map(({ column }) => judged(column, laneOf(column)));
+    const places = this.views.map(({ column }) => judged(column, runs.laneOf(column)));
     const marks = (said, label) => (said.same === false ? [{ at: said.at, label }] : []);
     const ofOthers = places.flatMap((place, i) => marks(place, `column ${i + 1} differs`));
     this.views.forEach((view, i) =>
@@ -245,7 +235,7 @@ class Comparison {
   }
 
   set({ columns, ...shared }) {
-    forgetRecorded();
+    runs.forgetRecorded();
     this.shared.values = shared;
     this.choose(columns);
     this.open();

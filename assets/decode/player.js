@@ -4,19 +4,10 @@
 
 import { observable } from "../shared/observable.js";
 import { durations, isMeasured } from "../shared/speed.js";
-import {
-  atEnd,
-  isActive,
-  lastDecision,
-  moveDecision,
-  moveRound,
-  seek,
-  showAll,
-  state,
-  subscribe,
-  toEnd,
-} from "../shared/store.js";
+import * as store from "../shared/store.js";
 import { sum } from "../shared/totals.js";
+
+const { state } = store;
 
 // The focused element gets the keys if it uses them itself.
 const USES_KEYS =
@@ -90,11 +81,11 @@ function begin(act) {
   const { round } = state.selected;
   const from = state.veiled && !act.again ? (ends[round - Number(!isWhole())] ?? 0) : 0;
   clock = { passed: from, rate, last: performance.now() };
-  if (from === 0) seek(0, 0);
+  if (from === 0) store.seek(0, 0);
   step();
 }
 
-const isWhole = () => state.decision === lastDecision(state.selected.round);
+const isWhole = () => state.decision === store.lastDecision(state.selected.round);
 
 function next() {
   const act = acts.shift();
@@ -105,7 +96,7 @@ function next() {
 function finish() {
   const rest = atRest;
   pause();
-  showAll();
+  store.showAll();
   rest();
 }
 
@@ -114,8 +105,8 @@ function step() {
   if (state.run !== run) return pause();
   const { unit, perSecond } = PACES[paceNow()];
   if (unit === "decision") {
-    if (atEnd() && !isActive()) return next();
-    moveDecision(1);
+    if (store.atEnd() && !store.isActive()) return next();
+    store.moveDecision(1);
     timer = setTimeout(step, 1000 / perSecond);
     return tell();
   }
@@ -126,9 +117,9 @@ function step() {
   clock.passed = Math.min(wanted, Math.max(ends.at(-1), isMeasured(state) ? plain : 0));
   const late = ends.findIndex((end) => end > clock.passed + 1e-9);
   const last = (late < 0 ? ends.length : late) - 1;
-  if (last >= 0 && (last !== state.selected.round || !isWhole())) seek(last);
+  if (last >= 0 && (last !== state.selected.round || !isWhole())) store.seek(last);
   tell();
-  if (wanted > clock.passed && (!isActive() || isMeasured(state))) return next();
+  if (wanted > clock.passed && (!store.isActive() || isMeasured(state))) return next();
   frame = requestAnimationFrame(step);
 }
 
@@ -144,7 +135,7 @@ export function setPace(wanted) {
 export function play(wanted = [{}], rest = () => {}) {
   if (state.rounds.length === 0) return;
   halt();
-  if (atEnd() || state.follow || !state.veiled) seek(0, 0);
+  if (store.atEnd() || state.follow || !state.veiled) store.seek(0, 0);
   [run, acts, atRest] = [state.run, [...wanted], rest];
   next();
   tell();
@@ -174,10 +165,10 @@ export const manually = (move) => {
 };
 
 const KEYS = {
-  ArrowLeft: (shift) => (shift ? moveRound(-1) : moveDecision(-1)),
-  ArrowRight: (shift) => (shift ? moveRound(1) : moveDecision(1)),
-  Home: () => seek(0, 0),
-  End: toEnd,
+  ArrowLeft: (shift) => (shift ? store.moveRound(-1) : store.moveDecision(-1)),
+  ArrowRight: (shift) => (shift ? store.moveRound(1) : store.moveDecision(1)),
+  Home: () => store.seek(0, 0),
+  End: store.toEnd,
 };
 
 function pressed(event) {
@@ -208,7 +199,7 @@ export function mountKeys() {
   document.addEventListener("pointerdown", ({ target }) => {
     if (isPlaying() && /** @type {Element} */ (target).closest(TOUCHED)) pause();
   });
-  subscribe(() => {
-    if (isPlaying() && (state.run !== run || (state.recorded && isActive()))) pause();
+  store.subscribe(() => {
+    if (isPlaying() && (state.run !== run || (state.recorded && store.isActive()))) pause();
   });
 }

@@ -1,19 +1,7 @@
 // Recorded runs: chosen from the list, named in the address (/?trace=name), or opened from a file.
 
 import { copyLink, copyText, offer, onFields, writeAddress } from "../page/setup.js";
-import {
-  decisionsOf,
-  hasParked,
-  isActive,
-  restore,
-  seek,
-  select,
-  show,
-  showAll,
-  state,
-  subscribe,
-  unpark,
-} from "../shared/store.js";
+import * as store from "../shared/store.js";
 import { checkSize, parse, toRun } from "../shared/trace.js";
 import { onFrame, reducedMotion, setMessage, setText } from "../shared/view.js";
 import { frameCode } from "./embed.js";
@@ -22,6 +10,8 @@ import { keptRun, lostRun, mountKept } from "./kept.js";
 import { setStage, showStills, story } from "./opening.js";
 import { isPlaying, narration, onPlayer, pause, play } from "./player.js";
 import { saveAs } from "./save.js";
+
+const { state } = store;
 
 const LINKED = "The settings of this link are ready to run. Below is a recorded run.";
 const OWN = "own"; // the visitor's own run
@@ -60,7 +50,7 @@ class Replay {
     find(".chat").addEventListener("click", () => this.chosen(CHAT));
     find(".go").addEventListener("click", () => document.getElementById("generate").click());
     const draw = onFrame(() => this.draw());
-    subscribe(draw);
+    store.subscribe(draw);
     onPlayer(draw);
     onFields(draw);
   }
@@ -90,7 +80,7 @@ class Replay {
   begin() {
     const kept = keptRun();
     const names = [...new URLSearchParams(location.search).keys()];
-    if (kept) return restore(kept);
+    if (kept) return store.restore(kept);
     this.linked = lostRun() !== "" || names.some((name) => this.settings.includes(name));
     return lostRun() ? this.draw() : this.setUp({ trace: this.fields.trace.default });
   }
@@ -108,7 +98,7 @@ class Replay {
     const count = state.rounds.length;
     if (round > count)
       return [`round = ${round} in the address: the run “${trace}” has ${count} rounds; its last one is shown.`];
-    const decisions = decisionsOf(round - 1).length;
+    const decisions = store.decisionsOf(round - 1).length;
     return decision > decisions
       ? [`decision = ${decision} in the address: round ${round} has ${decisions} decisions; its last one is shown.`]
       : [];
@@ -119,7 +109,7 @@ class Replay {
     const { run } = state;
     try {
       const value = await this.fetched(entry.name);
-      if (asked !== this.asked || isActive() || state.run !== run) return;
+      if (asked !== this.asked || store.isActive() || state.run !== run) return;
       this.present(value, entry, at);
     } catch (error) {
       this.tell(`“${entry.title}” could not be loaded: ${error.message}.`);
@@ -136,11 +126,11 @@ class Replay {
   present(run, about, at) {
     pause();
     setStage("");
-    show(run, about);
+    store.show(run, about);
     const isOpening = [this.entries[0]?.name, CHAT].includes(about.name);
-    if (at) seek(at.round, at.decision);
-    else if (this.linked) showAll();
-    else if (reducedMotion()) isOpening ? showStills() : showAll();
+    if (at) store.seek(at.round, at.decision);
+    else if (this.linked) store.showAll();
+    else if (reducedMotion()) isOpening ? showStills() : store.showAll();
     else play(isOpening ? story() : [{}]);
     adopt(run.setup, about === this.entries[0]);
     writeAddress();
@@ -153,7 +143,7 @@ class Replay {
     const entry = this.entries.find((item) => item.name === name);
     if (entry) this.load(entry);
     if (name === OWN) {
-      unpark();
+      store.unpark();
       readopt();
     }
     this.draw();
@@ -167,7 +157,7 @@ class Replay {
 
   goThere() {
     pause();
-    select(state.recorded.round, state.recorded.step);
+    store.select(state.recorded.round, state.recorded.step);
   }
 
   // Shows the recorded run of the other method with the same settings, at the same moment.
@@ -184,7 +174,7 @@ class Replay {
     try {
       checkSize(file.size, this.mostBytes);
       const run = toRun(parse(await file.text(), this.mostBytes));
-      if (isActive()) throw new Error("a run is in progress; stop it first");
+      if (store.isActive()) throw new Error("a run is in progress; stop it first");
       this.present(run, { name: FILE, title: file.name, look: "", twin: null });
     } catch (error) {
       this.tell(`${file.name} was not opened: ${error.message}.`);
@@ -240,10 +230,10 @@ class Replay {
   draw() {
     const { recorded } = state;
     document.body.toggleAttribute("data-recorded", recorded !== null);
-    const busy = isActive();
+    const busy = store.isActive();
     this.choose.disabled = this.file.disabled = busy;
     const own = this.choose.querySelector(`option[value=${OWN}]`);
-    own.hidden = own.disabled = recorded !== null && !hasParked();
+    own.hidden = own.disabled = recorded !== null && !store.hasParked();
     const opened = this.choose.querySelector(`option[value=${FILE}]`);
     opened.hidden = opened.disabled = recorded?.name !== FILE;
     if (recorded?.name === FILE) setText(opened, recorded.title);

@@ -8,19 +8,7 @@ import { state as run, selectedRound, subscribe } from "../shared/store.js";
 import { fillRows, fillTable, make, makeButton, onFrame, setText } from "../shared/view.js";
 import { Drafts } from "./drafts.js";
 import { Lanes } from "./lanes.js";
-import {
-  arrival,
-  excess,
-  exponential,
-  exponentials,
-  FEWEST,
-  first,
-  fromStep,
-  MOST,
-  residual,
-  START_SEED,
-  withEntry,
-} from "./model.js";
+import * as model from "./model.js";
 import { Results } from "./results.js";
 import { setupOf } from "./setup.js";
 
@@ -91,7 +79,7 @@ class RaceLab {
       if (!usable()) return;
       const { position } = step();
       this.set(
-        fromStep(step(), visible),
+        model.fromStep(step(), visible),
         `The likeliest tokens at position ${position} of the run in Watch, with the random numbers e of that run. All other tokens are merged into “other”. None of them won a race in the run, so “other” wins none here.`,
       );
     });
@@ -131,7 +119,7 @@ class RaceLab {
   }
 
   load(preset) {
-    const e = preset.e.length > 0 ? preset.e : exponentials(START_SEED, preset.tokens.length);
+    const e = preset.e.length > 0 ? preset.e : model.exponentials(model.START_SEED, preset.tokens.length);
     this.set(
       preset.tokens.map((name, i) => ({ name, p: preset.p[i], q: preset.q[i], e: e[i] })),
       preset.note,
@@ -171,20 +159,20 @@ class RaceLab {
 
   setProbability(i, side, value) {
     const base = this.base ?? this.tokens.map((token) => token[side]);
-    withEntry(base, i, Math.round(1000 * value) / 1000).forEach((entry, j) => (this.tokens[j][side] = entry));
+    model.withEntry(base, i, Math.round(1000 * value) / 1000).forEach((entry, j) => (this.tokens[j][side] = entry));
   }
 
   add() {
     const names = new Set(this.tokens.map(({ name }) => name));
     const name = [..."abcdefghij"].find((letter) => !names.has(letter));
-    this.tokens.push({ name, p: 0, q: 0, e: exponential() });
+    this.tokens.push({ name, p: 0, q: 0, e: model.exponential() });
     for (const side of Object.keys(SIDES)) this.setProbability(this.tokens.length - 1, side, 0.1);
     this.own();
   }
 
   // The other tokens take over the removed token's probability, in proportion to their own.
   remove(i) {
-    if (this.tokens.length <= FEWEST) return;
+    if (this.tokens.length <= model.FEWEST) return;
     for (const side of Object.keys(SIDES)) this.setProbability(i, side, 0);
     this.tokens.splice(i, 1);
     this.lanes.drop();
@@ -192,7 +180,7 @@ class RaceLab {
   }
 
   reroll(seed) {
-    this.setRace(exponentials(seed, this.tokens.length));
+    this.setRace(model.exponentials(seed, this.tokens.length));
     Object.assign(this, { seed, moved: false });
   }
 
@@ -245,26 +233,29 @@ class RaceLab {
         setText(slider.nextElementSibling, value.toFixed(3));
       }
       const remove = row.querySelector(".remove");
-      remove.disabled = this.tokens.length <= FEWEST;
+      remove.disabled = this.tokens.length <= model.FEWEST;
       remove.setAttribute("aria-label", `Remove ${token.name}`);
     });
-    this.find(".add").disabled = this.tokens.length >= MOST;
+    this.find(".add").disabled = this.tokens.length >= model.MOST;
   }
 
   drawRace() {
-    const [ofDraft, ofTarget] = [this.tokens[first(this.tokens, "q")], this.tokens[first(this.tokens, "p")]];
+    const [ofDraft, ofTarget] = [
+      this.tokens[model.first(this.tokens, "q")],
+      this.tokens[model.first(this.tokens, "p")],
+    ];
     const same = ofDraft === ofTarget;
     const text = same
       ? `${quoted(ofDraft.name)} arrives first in both races: same winner, accepted.`
       : `${quoted(ofDraft.name)} arrives first under the draft, ${quoted(ofTarget.name)} under the target: different winners, so the draft is rejected and the target's winner replaces it.`;
     this.verdict(this.race, same, text);
-    const time = (e, side) => digits(Number.isFinite(arrival(e, side)) ? arrival(e, side) : null);
+    const time = (e, side) => digits(Number.isFinite(model.arrival(e, side)) ? model.arrival(e, side) : null);
     const row = ({ name, p, q, e }) => [name, digits(p), digits(q), digits(e), time(e, q), time(e, p)];
     fillTable(this.race.querySelector("tbody"), this.tokens.map(row));
   }
 
   drawTest() {
-    const { name, p, q } = this.tokens[first(this.tokens, "q")];
+    const { name, p, q } = this.tokens[model.first(this.tokens, "q")];
     const accepted = this.u * q < p;
     const ratio = `p / q = ${digits(p)} / ${digits(q)} = ${digits(p / q)}`;
     const text = accepted
@@ -278,10 +269,10 @@ class RaceLab {
   }
 
   drawResidual() {
-    const left = residual(this.tokens);
+    const left = model.residual(this.tokens);
     const [body] = this.gsd.querySelector("table").tBodies;
     const last = (i) => (left ? digits(left[i]) : "none: P = Q");
-    const row = (token, i) => [token.name, ...[token.p, token.q, excess(token)].map(digits), last(i)];
+    const row = (token, i) => [token.name, ...[token.p, token.q, model.excess(token)].map(digits), last(i)];
     fillTable(body, this.tokens.map(row));
     [...body.rows].forEach((row, i) => row.style.setProperty("--share", left ? left[i] : 0));
   }
