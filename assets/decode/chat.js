@@ -7,12 +7,6 @@ import { isWriting, state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 import { setFields } from "./fields.js";
 
-const answerOf = (rounds) =>
-  rounds
-    .map(({ text }) => text)
-    .join("")
-    .trim();
-
 const field = () => /** @type {HTMLTextAreaElement} */ (document.querySelector("#prompt textarea"));
 
 let isFresh = false; // whether the next question begins a new conversation
@@ -27,7 +21,7 @@ export function conversation(prompt, history) {
   isFresh = false; // a typed question continues the conversation, unless the switch says otherwise
   if (!setup || (document.body.hasAttribute("data-linked") && !begins)) return begins ? "" : history;
   if (begins || !setup.chat || (recorded && !again)) return "";
-  const answer = answerOf(rounds);
+  const answer = rounds.reduce((all, { text }) => all + text, "").trim();
   const turns = again || answer === "" ? before : [...before, setup.prompt, answer];
   return turns.length > 0 ? JSON.stringify(turns) : "";
 }
@@ -42,10 +36,8 @@ function ask(prompt) {
   isFresh = true;
   setFields({ prompt });
   document.getElementById("generate").click();
-  setTimeout(() => wanted === prompt && unwant(), DOUBLE);
+  setTimeout(() => wanted === prompt && (wanted = null), DOUBLE);
 }
-
-const unwant = () => (wanted = null);
 
 let answering = []; // names of the models that Generate would use
 let asked = null; // the run whose question was last written into the field
@@ -82,7 +74,7 @@ export function mountPrompts(element, { chats }) {
   });
   // A question that the visitor types replaces the one that was pressed.
   document.addEventListener("input", (event) => {
-    if (event.isTrusted && event.target === field()) unwant();
+    if (event.isTrusted && event.target === field()) wanted = null;
   });
   const turns = element.querySelector(".turns");
   const [followUp, fresh] = turns.querySelectorAll("input");

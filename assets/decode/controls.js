@@ -2,6 +2,7 @@
 // run would not use.
 
 import { fieldOf, tellField, valuesOf } from "../page/fields.js";
+import { CHOICE } from "../page/models.js";
 import { onFields } from "../page/setup.js";
 import { SETTINGS } from "../shared/settings.js";
 import { begin, isExpecting, isWriting, lastSetup, state, stop, subscribe } from "../shared/store.js";
@@ -9,8 +10,6 @@ import { conversation } from "./chat.js";
 import { isOfShownRun, setFields } from "./fields.js";
 
 const FORM = "live";
-// The name of the form that chooses the models. Its values are in the same part of the address.
-const OF_MODELS = ["pair", "target", "draft", "dtype", "device"];
 
 // The settings of the next run as parameters of the server's endpoint.
 function settings() {
@@ -62,7 +61,7 @@ export function mountControls() {
   document.addEventListener("input", ({ target }) => {
     const field = /** @type {HTMLElement | null} */ (/** @type {Element} */ (target).closest("[data-form]"));
     const { form, name } = field?.dataset ?? {};
-    const shapes = OF_MODELS.includes(name) || SETTINGS.some((setting) => setting.address === name && setting.shapes);
+    const shapes = CHOICE.includes(name) || SETTINGS.some((setting) => setting.address === name && setting.shapes);
     if (form === FORM && shapes) setFields({ tree: "" });
   });
   onFields(() => {

@@ -2,6 +2,7 @@
 // that the visitor changes afterwards.
 
 import { fieldOf } from "../page/fields.js";
+import { CHOICE } from "../page/models.js";
 import { decode, onFields, openedWith } from "../page/setup.js";
 import { SETTINGS } from "../shared/settings.js";
 import { isActive, isBegun, state, subscribe } from "../shared/store.js";
@@ -9,7 +10,7 @@ import { onFrame } from "../shared/view.js";
 
 // A change of one of these fields is not reported: tree and conversation follow from other fields, measuring
 // plain decoding changes no text, and other models must be loaded first.
-const ASIDE = ["tree", "baseline", "history", "pair", "target", "draft", "dtype", "device"];
+const ASIDE = ["tree", "baseline", "history", ...CHOICE];
 
 // The settings of every record of a run. Only recorded runs of this page contain `chat` and `history` too.
 const OF_TEXT = SETTINGS.filter(({ name, recorded }) => recorded && !["chat", "history"].includes(name));

@@ -296,9 +296,8 @@ export class Bar {
       forget(id);
       this.open(id);
     };
-    return [...(this.hall ? [] : [["Predict again", again]]), ...(more ? [[more.label, () => show(more)]] : [])].map(
-      ([label, act]) => this.button(label, act),
-    );
+    const own = this.hall ? [] : [this.button("Predict again", again)];
+    return [...own, ...(more ? [this.button(more.label, () => show(more))] : [])];
   }
 
   button(label, act, question = null) {

@@ -39,7 +39,8 @@ function build(opened, bar) {
   document.head.replaceChildren(make("title", "", document.title), style);
   const colours = getComputedStyle(window.document.body);
   for (const name of COLOURS) document.documentElement.style.setProperty(name, colours.getPropertyValue(name));
-  const parts = { title: make("h1"), ...named("clock", "say", "ask", "answer", "coming") };
+  const lines = ["clock", "say", "ask", "answer", "coming"].map((name) => [name, make("p", name)]);
+  const parts = { title: make("h1"), ...Object.fromEntries(lines) };
   const back = makeButton("", "Back", () => bar.lesson && bar.back());
   const next = makeButton("", "Next", () => bar.lesson && bar.advance());
   document.body.replaceChildren(make("main", "", ...Object.values(parts), back, next));
@@ -47,8 +48,6 @@ function build(opened, bar) {
   const timer = setInterval(() => (opened.closed ? clearInterval(timer) : tick(bar)), EVERY);
   return { ...parts, window: opened };
 }
-
-const named = (...names) => Object.fromEntries(names.map((name) => [name, make("p", name)]));
 
 // Updates the notes. The bar calls this function at each step.
 export function follow(bar) {

@@ -154,7 +154,7 @@ class Watch {
 }
 
 const FORM = "live";
-const CHOICE = ["pair", "target", "draft", "dtype", "device"];
+export const CHOICE = ["pair", "target", "draft", "dtype", "device"]; // the fields of the form that chooses the models
 
 // Shows a server's message beside its field. choice: the models of a failed load, whose message names one of them.
 function tellFields(message, choice = {}) {

@@ -54,17 +54,9 @@ export function hatching(id) {
 }
 
 function cross(r) {
-  const t = r * 0.42;
-  const quarter = [
-    [-r, -r + t],
-    [-r + t, -r],
-    [0, -t],
-    [r - t, -r],
-    [r, -r + t],
-    [t, 0],
-  ];
-  const points = [...quarter, [r, r - t], [r - t, r], [0, t], [-r + t, r], [-r, r - t], [-t, 0]];
-  return `M${points.map((point) => point.map((x) => x.toFixed(2)).join(" ")).join("L")}Z`;
+  const [t, u] = [r * 0.42, r * 0.58];
+  const quarters = [`0 ${-t}L${u} ${-r}L${r} ${-u}`, `${t} 0L${r} ${u}L${u} ${r}`];
+  return `M${[...quarters, `0 ${t}L${-u} ${r}L${-r} ${u}`, `${-t} 0L${-r} ${-u}L${-u} ${-r}`].join("L")}Z`;
 }
 
 function star(r) {
