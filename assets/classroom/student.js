@@ -78,12 +78,8 @@ let drawn = ""; // the state that was drawn last; a form that is being filled in
 function draw() {
   const shown = at < 0 ? state : past[at];
   const { mine, place, draft } = shown;
-  const now = JSON.stringify([
-    keyOf(shown),
-    at < 0,
-    mine ?? null,
-    place?.shown ?? [draft?.number, draft?.proposals, draft?.checking],
-  ]);
+  const progress = place?.shown ?? [draft?.number, draft?.proposals, draft?.checking];
+  const now = JSON.stringify([keyOf(shown), at < 0, mine ?? null, progress]);
   drawFooter(shown);
   if (now === drawn) return;
   const isNew = keyOf(shown) !== JSON.parse(drawn || "[]")[0];
@@ -137,11 +133,8 @@ function drawQuestion(question, place) {
 }
 
 function drawDraft({ draft, mine }) {
-  drawWords(
-    `Word ${draft.number}`,
-    "You are the draft",
-    "The whole class guesses, and the large model checks your most frequent guesses.",
-  );
+  const words = "The whole class guesses, and the large model checks your most frequent guesses.";
+  drawWords(`Word ${draft.number}`, "You are the draft", words);
   find(".lesson .text").hidden = false;
   drawText(find(".lesson .text"), draft);
   const scores = make("div");

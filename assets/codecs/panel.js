@@ -22,23 +22,14 @@ function plotIn(host, plotly) {
 
 // Draws Bob's text: each token above its index in bits. Tokens that differ from the recorded text are marked.
 function drawReceived(host, tokens, chosen, choose) {
-  fillRows(
-    host,
-    tokens,
-    () => makeButton("sent"),
-    (button, token, i) => {
-      const text = make("span", "text", visible(token.text));
-      const bits = make("span", "bits", token.bits);
-      button.replaceChildren(text, bits);
-      button.classList.toggle("other", !token.recorded);
-      button.setAttribute("aria-pressed", String(i === chosen));
-      button.setAttribute(
-        "aria-label",
-        `token ${i + 1}: ${visible(token.text)}, index ${token.index}, bits ${token.bits}`,
-      );
-      button.onclick = () => choose(i);
-    },
-  );
+  const sent = () => makeButton("sent");
+  fillRows(host, tokens, sent, (button, token, i) => {
+    button.replaceChildren(make("span", "text", visible(token.text)), make("span", "bits", token.bits));
+    button.classList.toggle("other", !token.recorded);
+    button.ariaPressed = String(i === chosen);
+    button.ariaLabel = `token ${i + 1}: ${visible(token.text)}, index ${token.index}, bits ${token.bits}`;
+    button.onclick = () => choose(i);
+  });
 }
 
 // Draws the transmission of one token: the proposals that both sides drew, the index, and its bits.
@@ -90,12 +81,8 @@ function tokenTable(tokens) {
 function drawEditor(host, names, p, q, changed) {
   const rows = names.map((name, i) => {
     const inputs = [p, q].map((probabilities, column) => {
-      const input = Object.assign(make("input"), {
-        type: "number",
-        min: 0,
-        step: "any",
-        value: Number(probabilities[i].toPrecision(4)),
-      });
+      const value = Number(probabilities[i].toPrecision(4));
+      const input = Object.assign(make("input"), { type: "number", min: 0, step: "any", value });
       input.setAttribute("aria-label", `${"PQ"[column]} of ${shownToken(name)}`);
       input.addEventListener("change", changed);
       return make("td", "", input);
@@ -182,21 +169,16 @@ function mountDistributions(element, props, server) {
   const plot = plotIn(find(".distributions-plot"), props.plotly);
   const presets = props.presets.map(([name, names, p, q]) => ({ name, names, p, q }));
   const host = find(".distributions-table");
-  const ask = () =>
-    asker.ask(
-      () => server.distributions({ method: find(".codec").value, ...edited(host) }),
-      (view) => plot.show(view.plot),
-    );
+  const question = () => server.distributions({ method: find(".codec").value, ...edited(host) });
+  const ask = () => asker.ask(question, (view) => plot.show(view.plot));
 
   function show({ names, p, q }) {
     drawEditor(host, names, p, q, ask);
     ask();
   }
   function list(chosen) {
-    options(
-      find(".preset"),
-      presets.map(({ name }, i) => [i, name]),
-    );
+    const entries = presets.map(({ name }, i) => [i, name]);
+    options(find(".preset"), entries);
     find(".preset").value = chosen;
     show(presets[chosen]);
   }
@@ -219,14 +201,9 @@ function mountTunstall(element, props, server) {
   function take(view) {
     setText(find(".about-word"), view.sentence);
     const shown = [["header", view.header], ...view.phrases];
-    fillRows(
-      find(".phrases"),
-      shown,
-      () => make("span", "sent"),
-      (item, [phrase, word], i) => {
-        item.replaceChildren(make("span", i ? "text" : "text head", phrase), make("span", "bits", word));
-      },
-    );
+    const draw = (item, [phrase, word], i) =>
+      item.replaceChildren(make("span", i ? "text" : "text head", phrase), make("span", "bits", word));
+    fillRows(find(".phrases"), shown, () => make("span", "sent"), draw);
     tableOf(find(".codebook"), view.codebook);
     plot.show(view.plot);
   }
@@ -245,12 +222,8 @@ function mountTunstall(element, props, server) {
 
 export function mount(element, props, server) {
   if (props.sentences.length === 0) {
-    element
-      .querySelector(".part")
-      .replaceChildren(
-        make("p", "", "No sentences are recorded in this copy: run python -m components.codecs.record_sentences."),
-      );
-    return;
+    const missing = "No sentences are recorded in this copy: run python -m components.codecs.record_sentences.";
+    return element.querySelector(".part").replaceChildren(make("p", "", missing));
   }
   options(element.querySelector(".codec"), props.codecs);
   const sentence = mountSentence(element, props, server, mountDistributions(element, props, server));

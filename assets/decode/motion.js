@@ -21,13 +21,8 @@ export function timely(selected) {
 }
 
 export function enter(element) {
-  element.animate(
-    [
-      { transform: "translateX(-28px)", opacity: 0 },
-      { transform: "none", opacity: 1 },
-    ],
-    { duration: TOOK, easing: "ease-out" },
-  );
+  const outside = { transform: "translateX(-28px)", opacity: 0 };
+  element.animate([outside, { transform: "none", opacity: 1 }], { duration: TOOK, easing: "ease-out" });
 }
 
 let running = []; // the animations of the current race
@@ -38,7 +33,7 @@ export function settle() {
   running = [];
 }
 
-// All bars start together and grow equally fast.
+// Animates a race: all bars start together and grow equally fast, so the shortest is complete first.
 export function run(bars) {
   const widths = bars.map((bar) => Number(bar.getAttribute("width")));
   const longest = Math.max(...widths);

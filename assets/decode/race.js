@@ -126,13 +126,8 @@ class RaceView {
     const end = rows.length ? raceEnd(arrivals, 2 * Math.max(...shown.map((side) => firsts[side]))) : 1;
     const at = Object.assign((time) => x + (time / end) * (width - AFTER - x), { end });
     const finish = rows.length ? at(decided ? firsts.p : firsts.q) : x;
-    setAll(this.finish, {
-      x1: finish,
-      x2: finish,
-      y1: 0,
-      y2: rows.length * pitch,
-      display: rows.length ? "inline" : "none",
-    });
+    const display = rows.length ? "inline" : "none";
+    setAll(this.finish, { x1: finish, x2: finish, y1: 0, y2: rows.length * pitch, display });
     setAll(this.left, { x, y: rows.length * pitch + 14 });
     setText(this.left, left > 0 ? `and ${left} later ones` : "");
     fillRows(this.rows, rows, laneElement, (group, row, i) => {
@@ -186,10 +181,8 @@ class RaceView {
     });
   }
 
-  // Animates the race: all bars start together and grow equally fast, so the shortest is complete first.
   run() {
-    const bars = [...this.rows.querySelectorAll("rect.bar")].filter((bar) => bar.getAttribute("display") !== "none");
-    run(bars);
+    run([...this.rows.querySelectorAll("rect.bar")].filter((bar) => bar.getAttribute("display") !== "none"));
   }
 
   // The race or the tests in words, for screen readers.
@@ -213,13 +206,8 @@ class RaceView {
     const node = children(round, step).find(({ token_id }) => token_id === row.token_id);
     if (node) return ofNode(round, node);
     if (row.token_id === step.token_id) return ofToken(round, number);
-    return {
-      round: round.number,
-      path: `${step.path.join(".")}|${row.token_id}`,
-      token_id: row.token_id,
-      index: null,
-      kind: null,
-    };
+    const path = `${step.path.join(".")}|${row.token_id}`;
+    return { round: round.number, path, token_id: row.token_id, index: null, kind: null };
   }
 }
 

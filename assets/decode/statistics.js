@@ -19,10 +19,8 @@ const STAGE_NAMES = {
 function drawTiles(find, run) {
   setText(find(".efficiency"), blockEfficiency(run.tokens, run.rounds));
   drawAgainst(find(".against"), run);
-  setText(
-    find(".efficiency-note"),
-    run.rounds ? `${count(run.tokens, "token")} in ${count(run.rounds, "call")} of the large model` : "",
-  );
+  const counts = `${count(run.tokens, "token")} in ${count(run.rounds, "call")} of the large model`;
+  setText(find(".efficiency-note"), run.rounds ? counts : "");
   drawSpeed(find, "speed", state.rounds, durations(state).run, "drafting, evaluating, verifying");
   drawSpeed(find, "baseline", state.baseline, durations(state).plain, "plain decoding");
   if (state.baseline.length === 0) setText(find(".baseline-note"), withoutBaseline());
@@ -97,16 +95,12 @@ function meaning(target) {
 }
 
 function drawSeconds(body, run) {
-  fillRows(
-    body,
-    STAGES,
-    () => make("tr"),
-    (row, stage) => {
-      const each = run.rounds ? `${((1000 * run.seconds[stage]) / run.rounds).toFixed(1)} ms` : "–";
-      setCells(row, [STAGE_NAMES[stage], each, percent(run.seconds[stage], run.total)]);
-      row.style.setProperty("--share", run.total ? run.seconds[stage] / run.total : 0);
-    },
-  );
+  const newRow = () => make("tr");
+  fillRows(body, STAGES, newRow, (row, stage) => {
+    const each = run.rounds ? `${((1000 * run.seconds[stage]) / run.rounds).toFixed(1)} ms` : "–";
+    setCells(row, [STAGE_NAMES[stage], each, percent(run.seconds[stage], run.total)]);
+    row.style.setProperty("--share", run.total ? run.seconds[stage] / run.total : 0);
+  });
 }
 
 const CAPABILITY = {

@@ -47,12 +47,8 @@ export function mount(element, props, server) {
 
   function choices() {
     const buttons = view.methods.map(([id, name]) => {
-      const input = Object.assign(make("input"), {
-        type: "radio",
-        name: "experiments-method",
-        value: id,
-        checked: id === method,
-      });
+      const radio = { type: "radio", name: "experiments-method", value: id, checked: id === method };
+      const input = Object.assign(make("input"), radio);
       input.addEventListener("change", () => {
         method = id;
         draw();

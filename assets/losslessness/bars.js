@@ -59,14 +59,8 @@ function labelsOf({ level, y, room, standing, height }, tokens) {
 }
 
 function barElement() {
-  return svg(
-    "g",
-    { class: "outcome" },
-    svg("rect", { class: "reach" }),
-    svg("rect", { class: "band" }),
-    svg("rect", { class: "bar" }),
-    svg("path", { class: "expected" }),
-  );
+  const rects = ["reach", "band", "bar"].map((name) => svg("rect", { class: name }));
+  return svg("g", { class: "outcome" }, ...rects, svg("path", { class: "expected" }));
 }
 
 export class Bars {
@@ -109,7 +103,6 @@ export class Bars {
   drawOutcomes(distribution, counts, n, step, y, lit) {
     // the bar is narrower than the band behind it, so that both ends stay visible
     const [gap, inset] = [Math.min(8, step * 0.15), Math.min(40, step * 0.2)];
-    const base = y(0);
     fillRows(this.outcomes, distribution, barElement, (group, p, i) => {
       const x = MARGIN.left + i * step + gap / 2;
       const width = Math.max(1, step - gap);
@@ -121,18 +114,9 @@ export class Bars {
         "data-outcome": i,
       });
       setAll(reach, { x: x - gap / 2, y: MARGIN.top, width: step, height: this.tall });
-      setAll(bar, {
-        x: x + inset / 2,
-        width: Math.max(1, width - inset),
-        y: y(observed).toFixed(2),
-        height: (base - y(observed)).toFixed(2),
-      });
-      setAll(band, {
-        x,
-        width,
-        y: y(p + error).toFixed(2),
-        height: (y(Math.max(0, p - error)) - y(p + error)).toFixed(2),
-      });
+      const between = (low, high) => ({ y: y(high).toFixed(2), height: (y(low) - y(high)).toFixed(2) });
+      setAll(bar, { x: x + inset / 2, width: Math.max(1, width - inset), ...between(0, observed) });
+      setAll(band, { x, width, ...between(Math.max(0, p - error), p + error) });
       setAll(line, { d: `M${x.toFixed(2)} ${y(p).toFixed(2)}h${width.toFixed(2)}` });
     });
   }
@@ -142,25 +126,14 @@ export class Bars {
     if (this.placed === placed) return; // labels do not move during a check
     this.placed = placed;
     const all = planned.flatMap((level) => labelsOf(level, this.tokens));
-    fillRows(
-      this.labels,
-      all,
-      () => svg("text", { "text-anchor": "middle", dy: "0.35em" }),
-      (text, label) => {
-        setAll(text, { x: label.x.toFixed(1), y: label.y.toFixed(1), transform: label.turn });
-        setText(text, label.text);
-      },
-    );
+    const labelElement = () => svg("text", { "text-anchor": "middle", dy: "0.35em" });
+    fillRows(this.labels, all, labelElement, (text, label) => {
+      setAll(text, { x: label.x.toFixed(1), y: label.y.toFixed(1), transform: label.turn });
+      setText(text, label.text);
+    });
     // a gap separates groups of outcomes with the same first token
-    const groups = Array.from(
-      { length: this.tokens.length - 1 },
-      (_, i) => MARGIN.left + ((i + 1) * inner) / this.tokens.length,
-    );
-    fillRows(
-      this.rules,
-      planned.length > 1 ? groups : [],
-      () => svg("path"),
-      (path, x) => setAll(path, { d: `M${x.toFixed(1)} ${MARGIN.top}V${height}` }),
-    );
+    const groups = this.tokens.slice(1).map((_, i) => MARGIN.left + ((i + 1) * inner) / this.tokens.length);
+    const draw = (path, x) => setAll(path, { d: `M${x.toFixed(1)} ${MARGIN.top}V${height}` });
+    fillRows(this.rules, planned.length > 1 ? groups : [], () => svg("path"), draw);
   }
 }

@@ -17,17 +17,8 @@ import { bounded, caught, count, statistic, verdict } from "./words.js";
 
 const DECADES = 12; // powers of ten on the axis of p-values; smaller p-values are drawn at the bottom
 const OUTCOMES = ["continuation", "probability", "expected count ± 2 SE", "observed count", "off by"];
-const CHECKS = [
-  "method",
-  "draft",
-  "tree",
-  "mistake",
-  "tokens per target call",
-  "decodes × tokens",
-  "χ² (degrees of freedom)",
-  "p-value",
-  "verdict",
-];
+const NUMBERS = ["tokens per target call", "decodes × tokens", "χ² (degrees of freedom)", "p-value"];
+const CHECKS = ["method", "draft", "tree", "mistake", ...NUMBERS, "verdict"];
 
 class Lossless {
   constructor(element, props) {
@@ -151,13 +142,9 @@ class Lossless {
       if (n === 0) return [this.nameOf(i), share(p), "–", "–", "–"];
       const error = (spread(p, n) * n) / 2;
       const off = (counts[i] - n * p) / error;
-      return [
-        this.nameOf(i),
-        share(p),
-        `${(n * p).toFixed(1)} ± ${(2 * error).toFixed(1)}`,
-        count(counts[i]),
-        `${off < 0 ? "−" : "+"}${Math.abs(off).toFixed(1)} SE`,
-      ];
+      const expected = `${(n * p).toFixed(1)} ± ${(2 * error).toFixed(1)}`;
+      const beside = `${off < 0 ? "−" : "+"}${Math.abs(off).toFixed(1)} SE`;
+      return [this.nameOf(i), share(p), expected, count(counts[i]), beside];
     });
     tableOf(details.querySelector(".scroll"), {
       caption: `Continuations of ${count(n)} decodes; SE: standard error of a count`,

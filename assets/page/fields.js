@@ -161,11 +161,9 @@ export function mountFields({ fields, alone, follows }, offer, changed) {
     return said;
   }
 
-  for (const form of Object.keys(fields))
-    offer(
-      form,
-      { get: () => get(form), set: (texts) => set(form, texts) },
-      form === alone ? Object.keys(fields[form]) : undefined,
-    );
+  for (const [form, of] of Object.entries(fields)) {
+    const names = form === alone ? Object.keys(of) : undefined;
+    offer(form, { get: () => get(form), set: (texts) => set(form, texts) }, names);
+  }
   return { assign };
 }

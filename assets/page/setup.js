@@ -218,13 +218,8 @@ export async function copyText(text) {
 function showText(text) {
   const field = Object.assign(make("textarea"), { value: text, readOnly: true, rows: 4 });
   const words = make("p", "", "This browser does not let the page copy the link. Copy it from here:");
-  const dialog = make(
-    "dialog",
-    "copy-text",
-    words,
-    field,
-    makeButton("", "Close", () => dialog.close()),
-  );
+  const close = makeButton("", "Close", () => dialog.close());
+  const dialog = make("dialog", "copy-text", words, field, close);
   dialog.addEventListener("keydown", (event) => event.stopPropagation());
   dialog.addEventListener("close", () => dialog.remove());
   document.querySelector(".shell").append(dialog);

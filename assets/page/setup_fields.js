@@ -62,17 +62,12 @@ function readConversation(text) {
   }
 }
 
+const FLAGS = { 1: true, true: true, 0: false, false: false };
 const READERS = {
   text: (text) => text,
   tree: readTree,
   conversation: readConversation,
-  flag: (text) =>
-    new Map([
-      ["1", true],
-      ["true", true],
-      ["0", false],
-      ["false", false],
-    ]).get(text),
+  flag: (text) => (Object.hasOwn(FLAGS, text) ? FLAGS[text] : undefined),
   choice: (text, { choices }) => choices.find((choice) => String(choice) === text),
   number: readNumber,
   list: readList,
@@ -133,12 +128,10 @@ export function readAll(texts, fields, name = (key) => key) {
 
 // The values that differ from the default, as texts of an address.
 export function differing(values, fields) {
-  const entries = Object.entries(values).filter(
-    ([key, value]) => written(value ?? "") !== written(fields[key].default ?? ""),
-  );
-  return Object.fromEntries(
-    entries.map(([key, value]) => [key, fields[key].kind === "flag" ? (value ? "1" : "0") : written(value ?? "")]),
-  );
+  const text = (value) => written(value ?? "");
+  const entries = Object.entries(values).filter(([key, value]) => text(value) !== text(fields[key].default));
+  const flag = (value) => (value ? "1" : "0");
+  return Object.fromEntries(entries.map(([key, value]) => [key, (fields[key].kind === "flag" ? flag : text)(value)]));
 }
 
 /** @param {string} name @param {string[]} known */

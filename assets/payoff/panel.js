@@ -163,21 +163,12 @@ export function mount(element, props, server) {
     setText(find(".drafted"), String(answer.drafted));
     setText(find(".tokens"), answer.tokens_per_call.toFixed(2));
     setText(find(".least"), least === null ? "never" : percent(least));
-    setText(
-      find(".dearest"),
-      dearest === null
-        ? "with this acceptance not even a free draft pays"
-        : `longest draft step that pays: ${digits(dearest)} calls`,
-    );
+    const longest = `longest draft step that pays: ${digits(dearest)} calls`;
+    setText(find(".dearest"), dearest === null ? "with this acceptance not even a free draft pays" : longest);
     fillRows(find(".sentences"), answer.sentences, () => make("li"), setText);
-    fillTable(
-      find("tbody"),
-      curve.map(([k, tokens, speedUp]) => [
-        `${k}${k === answer.drafted ? " ★" : ""}`,
-        tokens.toFixed(2),
-        speedUp.toFixed(2),
-      ]),
-    );
+    const best = (k) => (k === answer.drafted ? " ★" : "");
+    const row = ([k, tokens, speedUp]) => [`${k}${best(k)}`, tokens.toFixed(2), speedUp.toFixed(2)];
+    fillTable(find("tbody"), curve.map(row));
     figure.draw();
   }
 

@@ -25,25 +25,11 @@ function measures(element, count) {
 function lane() {
   const bar = (side) => svg("rect", { class: `bar-${side}`, rx: 2 });
   const text = (name) => svg("text", { class: name });
-  const handle = svg("g", {
-    class: "handle",
-    role: "slider",
-    tabindex: 0,
-    "aria-valuemin": 0,
-    "aria-orientation": "horizontal",
-  });
-  handle.append(svg("circle", { class: "reach", r: 22 }), svg("circle", { class: "ring", r: 8 }));
-  return svg(
-    "g",
-    { class: "lane" },
-    text("name"),
-    bar("q"),
-    bar("p"),
-    text("time-q"),
-    text("time-p"),
-    svg("line", { class: "shared" }),
-    handle,
-  );
+  const slider = { role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-orientation": "horizontal" };
+  const circles = [svg("circle", { class: "reach", r: 22 }), svg("circle", { class: "ring", r: 8 })];
+  const handle = svg("g", { class: "handle", ...slider }, ...circles);
+  const bars = [text("name"), bar("q"), bar("p"), text("time-q"), text("time-p")];
+  return svg("g", { class: "lane" }, ...bars, svg("line", { class: "shared" }), handle);
 }
 
 export class Lanes {

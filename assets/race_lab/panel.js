@@ -43,11 +43,8 @@ class RaceLab {
     this.asker = new Asker(this.find(".lab-error"), ["many", "drafts"].map(section));
     const redraw = onFrame(() => this.draw());
     this.changed = redraw;
-    this.lanes = new Lanes(
-      this.find(".lanes"),
-      () => this.tokens,
-      () => this.dragged(),
-    );
+    const tokens = () => this.tokens;
+    this.lanes = new Lanes(this.find(".lanes"), tokens, () => this.dragged());
     this.results = new Results(this.many, props);
     this.drafts = new Drafts(this.find("section.drafts"), props);
     this.listenToPresets();
@@ -77,11 +74,8 @@ class RaceLab {
     );
     button.addEventListener("click", () => {
       if (!usable()) return;
-      const { position } = step();
-      this.set(
-        model.fromStep(step(), visible),
-        `The likeliest tokens at position ${position} of the run in Watch, with the random numbers e of that run. All other tokens are merged into “other”. None of them won a race in the run, so “other” wins none here.`,
-      );
+      const note = `The likeliest tokens at position ${step().position} of the run in Watch, with the random numbers e of that run. All other tokens are merged into “other”. None of them won a race in the run, so “other” wins none here.`;
+      this.set(model.fromStep(step(), visible), note);
     });
   }
 
@@ -120,11 +114,8 @@ class RaceLab {
 
   load(preset) {
     const e = preset.e.length > 0 ? preset.e : model.exponentials(model.START_SEED, preset.tokens.length);
-    this.set(
-      preset.tokens.map((name, i) => ({ name, p: preset.p[i], q: preset.q[i], e: e[i] })),
-      preset.note,
-      preset,
-    );
+    const tokens = preset.tokens.map((name, i) => ({ name, p: preset.p[i], q: preset.q[i], e: e[i] }));
+    this.set(tokens, preset.note, preset);
   }
 
   // preset: the name of the example with these tokens, or null. seed: the seed of the race, if there is one.

@@ -71,14 +71,10 @@ export function thinned(nodes) {
 const percent = (value) =>
   value >= 0.1 ? `${Math.round(100 * value)}%` : `${(100 * value).toPrecision(value >= 0.01 ? 2 : 1)}%`;
 
-const nodeElement = () =>
-  svg(
-    "g",
-    {},
-    svg("circle", { class: "reach", r: 12 }),
-    svg("circle", { class: "dot" }),
-    svg("text", { "text-anchor": "middle" }),
-  );
+function nodeElement() {
+  const circles = [svg("circle", { class: "reach", r: 12 }), svg("circle", { class: "dot" })];
+  return svg("g", {}, ...circles, svg("text", { "text-anchor": "middle" }));
+}
 
 const line = (from, to) => `M${from.x.toFixed(1)} ${from.y.toFixed(1)}L${to.x.toFixed(1)} ${to.y.toFixed(1)}`;
 const arc = (from, to, size) => {
@@ -137,12 +133,8 @@ export class Growth {
 
   drawTerminals(terminals, size) {
     const r = 1.1 * size;
-    fillRows(
-      this.terminals,
-      terminals,
-      () => svg("path", { class: "terminal" }),
-      (mark, { x, y }) => setAll(mark, { d: `M${x} ${y - r}L${x + r} ${y}L${x} ${y + r}L${x - r} ${y}Z` }),
-    );
+    const draw = (mark, { x, y }) => setAll(mark, { d: `M${x} ${y - r}L${x + r} ${y}L${x} ${y + r}L${x - r} ${y}Z` });
+    fillRows(this.terminals, terminals, () => svg("path", { class: "terminal" }), draw);
   }
 
   drawNodes(nodes, newest, size) {
