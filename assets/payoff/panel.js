@@ -9,7 +9,6 @@ import { whenOpen } from "../page/tabs.js";
 import { Figure } from "../shared/figure.js";
 import { Asker } from "../shared/lab_view.js";
 import { digits } from "../shared/labels.js";
-import { legend } from "../shared/legend.js";
 import { speed, speedWords } from "../shared/speed.js";
 import { state as run, subscribe } from "../shared/store.js";
 import { fillRows, fillTable, make, setText } from "../shared/view.js";
@@ -113,10 +112,10 @@ export function mount(element, props, server) {
 
   const figure = new Figure(find(".plot.curve"), {
     skeleton: props.curve,
+    keys: find(".legend"),
     plotly: props.plotly,
     fill: (own) => answer && fillCurve(own, answer),
   });
-  legend(find(".legend"), props.curve.data, () => figure.draw());
 
   function load(name, own) {
     [preset, changes] = [name, own];

@@ -3,7 +3,6 @@
 import { METHODS as NAMES } from "../shared/catalogue.js";
 import { Figure } from "../shared/figure.js";
 import { digits, share } from "../shared/labels.js";
-import { legend } from "../shared/legend.js";
 import { fillTable, reducedMotion, setText } from "../shared/view.js";
 
 const SECONDS = 1.6; // duration of the measured curves' animation
@@ -69,16 +68,15 @@ export class Results {
     this.find = (selector) => section.querySelector(selector);
     this.result = null;
     this.count = 0;
-    const figure = (plot, skeleton, fill) =>
-      new Figure(this.find(plot), {
+    const figure = (name, skeleton, fill) =>
+      new Figure(this.find(`.${name}`), {
         skeleton,
+        keys: this.find(`.${name}-legend`),
         plotly: props.plotly,
         fill: (own) => this.result && fill(own, this.result, this.count),
       });
-    this.convergence = figure(".convergence", props.convergence, fillConvergence);
-    this.byIndex = figure(".by-index", props.by_index, fillByIndex);
-    legend(this.find(".convergence-legend"), props.convergence.data, () => this.convergence.draw());
-    legend(this.find(".by-index-legend"), props.by_index.data, () => this.byIndex.draw());
+    this.convergence = figure("convergence", props.convergence, fillConvergence);
+    this.byIndex = figure("by-index", props.by_index, fillByIndex);
   }
 
   // Shows the exact values, and the measured ones if there are any.

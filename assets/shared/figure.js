@@ -2,6 +2,7 @@
 
 import { resolved } from "./colours.js";
 import { Drawing } from "./drawing.js";
+import { legend } from "./legend.js";
 
 let loading = null;
 
@@ -35,12 +36,14 @@ export class Figure {
   busy = false;
   again = false;
 
-  // skeleton: traces and layout without data; fill(skeleton): adds the data of the selection.
-  constructor(element, { skeleton, plotly, fill }) {
+  // skeleton: traces and layout without data; fill(skeleton): adds the data of the selection. keys: the element of the
+  // legend, if the traces stay the same.
+  constructor(element, { skeleton, plotly, fill, keys = null }) {
     this.element = element;
     this.skeleton = skeleton;
     this.fill = fill;
     this.drawing = new Drawing(element, () => this.drawNow());
+    if (keys) legend(keys, skeleton.data, () => this.draw());
     loadPlotly(plotly).then((Plotly) => {
       this.Plotly = Plotly;
       this.draw();

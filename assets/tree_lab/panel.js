@@ -6,7 +6,6 @@ import { Drawing } from "../shared/drawing.js";
 import { Figure } from "../shared/figure.js";
 import { Asker, presetMenu } from "../shared/lab_view.js";
 import { digits, share } from "../shared/labels.js";
-import { legend } from "../shared/legend.js";
 import { state as run, subscribe } from "../shared/store.js";
 import { sum, Totals } from "../shared/totals.js";
 import { fillRows, fillTable, make, onFrame, reducedMotion, setText } from "../shared/view.js";
@@ -88,10 +87,10 @@ class TreeLab {
     this.redraw = onFrame(() => this.draw());
     this.curve = new Figure(this.find(".plot.curve"), {
       skeleton: props.curve,
+      keys: this.find(".curve-legend"),
       plotly: props.plotly,
       fill: (own) => this.result && fillCurve(own, this.result, this.k),
     });
-    legend(this.find(".curve-legend"), props.curve.data, () => this.curve.draw());
     this.drawing = new Drawing(this.canvas, (width, height) => this.drawTree(width, height));
     this.listenToRates();
     this.listenToTree();
