@@ -2,7 +2,7 @@
 
 import { KINDS } from "../shared/catalogue.js";
 import { term } from "../shared/glossary.js";
-import { appendInk, appendText } from "../shared/labels.js";
+import { appendText, tokenElement } from "../shared/labels.js";
 import { decodingSeconds, median } from "../shared/totals.js";
 import { fillRows, make, makeButton, setText } from "../shared/view.js";
 import { Controls } from "./controls.js";
@@ -69,13 +69,6 @@ export function judged(column, lane) {
   const found = verdict(lane, reference());
   const setting = { greedy: state.shared.temperature === 0, dtype: state.setup?.models[0].dtype };
   return { ...found, reason: reason(column.method, found, setting), change: change(lane) };
-}
-
-function tokenElement(token) {
-  const element = make("span", `token ${token.kind}`);
-  element.title = KINDS[token.kind];
-  appendInk(element, token.text);
-  return element;
 }
 
 export class ColumnView {
@@ -149,7 +142,8 @@ export class ColumnView {
 
   // Appends new tokens. The text follows them unless the visitor has scrolled up, and returns to the top at the end.
   append({ tokens, phase }) {
-    const added = tokens.slice(this.elements.length).map(tokenElement);
+    const titled = ({ kind, text }) => Object.assign(tokenElement(kind, text), { title: KINDS[kind] });
+    const added = tokens.slice(this.elements.length).map(titled);
     if (added.length > 0) {
       const { scrollTop, clientHeight, scrollHeight } = this.text;
       this.elements.push(...added);

@@ -59,13 +59,6 @@ export async function decodedRun(asked) {
   const decoded = await rounds(values);
   const paths = decoded.map(({ nodes }) => nodes.map(({ path }) => path)).sort((a, b) => b.length - a.length)[0];
   const models = { target: "the large model", draft: values.method === "ar" ? "" : "the small model" };
-  const run = {
-    ...recordedSettings({ ...values, history: [] }),
-    paths,
-    prompt_ids: [],
-    ...models,
-    prefill_seconds: 0,
-    rounds: decoded,
-  };
-  return JSON.stringify({ ...run, arithmetic: "", baseline: [], timings: [] });
+  const settings = recordedSettings({ ...values, history: [] });
+  return JSON.stringify({ ...settings, ...models, paths, rounds: decoded, prompt_ids: [], prefill_seconds: 0 });
 }

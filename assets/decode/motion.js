@@ -52,9 +52,7 @@ export function fly(text, from, to) {
   document.querySelector(".shell").append(copy);
   const zoom = zoomOf(copy);
   const place = ({ left, top }) => `translate(${left / zoom}px, ${top / zoom}px)`;
-  const flight = copy.animate([{ transform: place(from) }, { transform: place(to) }], {
-    duration: TOOK,
-    easing: "ease-in-out",
-  });
+  const timing = { duration: TOOK, easing: "ease-in-out" };
+  const flight = copy.animate([{ transform: place(from) }, { transform: place(to) }], timing);
   flight.onfinish = flight.oncancel = () => copy.remove();
 }

@@ -37,10 +37,10 @@ async function offlinePage(player) {
   return (await response.text()).replace(start, () => start + traceText().replaceAll("<", "\\u003c"));
 }
 
-const LOOKS =
-  "fill stroke stroke-width stroke-dasharray stroke-linejoin paint-order font-family font-size font-weight text-decoration display opacity".split(
-    " ",
-  );
+const LOOKS = [
+  ...["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "paint-order", "opacity", "display"],
+  ...["font-family", "font-size", "font-weight", "text-decoration"],
+];
 
 // A copy of a drawing that includes its styles, on the page's background.
 function standalone(drawing) {

@@ -1,6 +1,6 @@
 // Writes one sentence about each decision of a round, with its reason and its numbers.
 
-/** @import { Decision, Round, Step } from "../types.d.ts" */
+/** @import { Decision, Round } from "../types.d.ts" */
 
 import { INVARIANT } from "../shared/catalogue.js";
 import { count, digits, quoted } from "../shared/labels.js";
@@ -10,7 +10,7 @@ const LONGEST = 10;
 const key = (path) => path.join(".");
 
 // The drafted children of a step's node, in order.
-/** @param {Round} round @param {Step} step */
+/** @param {Round} round @param {{ path: number[] }} step */
 export function children(round, step) {
   const parent = key(step.path);
   return round.nodes.filter(({ path }) => path.length === step.path.length + 1 && key(path.slice(0, -1)) === parent);

@@ -64,19 +64,14 @@ function drawAcceptance(body, run) {
   });
 }
 
-const KINDS = {
-  accepted: "drafted and accepted",
-  bonus: "bonus",
-  correction: "correction",
-  residual: "residual",
-  sampled: "sampled",
-};
+const KINDS = ["accepted", "bonus", "correction", "residual", "sampled"];
 
 function drawSources(body, run) {
-  const kinds = Object.keys(KINDS).filter((kind) => run.kinds[kind]);
+  const kinds = KINDS.filter((kind) => run.kinds[kind]);
   fillRows(body, kinds, linkedRow, (row, kind) => {
     row.dataset.kind = kind;
-    setCells(row, [KINDS[kind], `${run.kinds[kind]} of ${run.tokens}`, percent(run.kinds[kind], run.tokens)]);
+    const name = kind === "accepted" ? "drafted and accepted" : kind;
+    setCells(row, [name, `${run.kinds[kind]} of ${run.tokens}`, percent(run.kinds[kind], run.tokens)]);
     row.style.setProperty("--share", run.kinds[kind] / run.tokens);
   });
 }

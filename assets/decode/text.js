@@ -4,23 +4,23 @@
 
 import { KINDS } from "../shared/catalogue.js";
 import { emission, rejection } from "../shared/decisions.js";
-import { appendInk, appendText, visible } from "../shared/labels.js";
+import { appendText, tokenElement, visible } from "../shared/labels.js";
 import { decisionsOf, select, state, subscribe } from "../shared/store.js";
 import { make, onceDrawn, onFrame, zoomOf } from "../shared/view.js";
 import { Fences, linesOf } from "./code.js";
 import { mountLanes } from "./lanes.js";
 import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
 import { mountOpening } from "./opening.js";
+import { children } from "./sentences.js";
 
 // The highlight of each element of the text, for link.js.
 const meaning = new WeakMap();
 
 /** @param {Token} token @param {Round} round @param {number} step */
-function tokenElement(token, round, step) {
-  const element = make("span", `token ${token.kind}`);
+function writtenElement(token, round, step) {
+  const element = tokenElement(token.kind, token.text);
   mark(element, round, step, emission(decisionsOf(round.number), step), ofToken(round, step));
   element.title = `round ${round.number + 1}: ${KINDS[token.kind]}`;
-  appendInk(element, token.text);
   return element;
 }
 
@@ -33,14 +33,10 @@ function mark(element, round, step, decision, what) {
 // The drafted tokens that the round's last token replaced: the rejected children of the last verified node.
 /** @param {Round} round */
 function replaced(round) {
-  const last = round.tokens.at(-1);
-  if (last.kind === "accepted") return [];
-  const depth = round.tokens.length;
-  const parent = JSON.stringify(round.steps.at(-1)?.path ?? []);
-  return round.nodes.filter(
-    ({ path, status }) =>
-      status === "rejected" && path.length === depth && JSON.stringify(path.slice(0, -1)) === parent,
-  );
+  const { length } = round.tokens;
+  if (round.tokens.at(-1).kind === "accepted") return [];
+  const below = children(round, round.steps.at(-1) ?? { path: [] });
+  return below.filter(({ path, status }) => status === "rejected" && path.length === length);
 }
 
 /** @param {Node} node @param {Round} round @param {number} step */
@@ -61,7 +57,7 @@ function appendRound(parent, round, fences) {
   const last = round.tokens.length - 1;
   const rejected = replaced(round);
   round.tokens.forEach((token, step) => {
-    const element = tokenElement(token, round, step);
+    const element = writtenElement(token, round, step);
     const isCode = fences.next(token.text);
     element.classList.toggle("code", isCode);
     element.classList.toggle("end", step === last && round.finish === "eos");

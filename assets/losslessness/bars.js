@@ -49,12 +49,8 @@ function labelsOf({ level, y, room, standing, height }, tokens) {
   return Array.from({ length: tokens.length ** (level + 1) }, (_, i) => {
     const x = MARGIN.left + (i + 0.5) * room;
     const middle = y + height / 2;
-    return {
-      text: tokens[i % tokens.length],
-      x,
-      y: middle,
-      turn: standing ? `rotate(-90 ${x.toFixed(1)} ${middle.toFixed(1)})` : "",
-    };
+    const turn = standing ? `rotate(-90 ${x.toFixed(1)} ${middle.toFixed(1)})` : "";
+    return { text: tokens[i % tokens.length], x, y: middle, turn };
   });
 }
 
@@ -109,10 +105,8 @@ export class Bars {
       const observed = n > 0 ? counts[i] / n : 0;
       const error = spread(p, n);
       const [reach, band, bar, line] = group.children;
-      setAll(group, {
-        class: `outcome${beyond(p, counts[i], n) ? " beyond" : ""}${i === lit ? " lit" : ""}`,
-        "data-outcome": i,
-      });
+      const names = `outcome${beyond(p, counts[i], n) ? " beyond" : ""}${i === lit ? " lit" : ""}`;
+      setAll(group, { class: names, "data-outcome": i });
       setAll(reach, { x: x - gap / 2, y: MARGIN.top, width: step, height: this.tall });
       const between = (low, high) => ({ y: y(high).toFixed(2), height: (y(low) - y(high)).toFixed(2) });
       setAll(bar, { x: x + inset / 2, width: Math.max(1, width - inset), ...between(0, observed) });

@@ -156,20 +156,12 @@ export class Lanes {
     const time = arrival(token.e, token[side]);
     const cut = time > this.end;
     const x = this.x(time);
-    setAll(part(`.bar-${side}`), {
-      x: this.left,
-      y,
-      height: this.measures.bar,
-      width: Math.max(x - this.left, 1),
-      class: `bar-${side}${Number.isFinite(time) ? "" : " never"}`,
-    });
+    const place = { x: this.left, y, height: this.measures.bar, width: Math.max(x - this.left, 1) };
+    setAll(part(`.bar-${side}`), { ...place, class: `bar-${side}${Number.isFinite(time) ? "" : " never"}` });
     const mark = wins ? (side === "q" ? "◆ " : "★ ") : "";
     setText(part(`.time-${side}`), `${mark}${digits(finite(time))}${cut ? " ›" : ""}`);
-    setAll(part(`.time-${side}`), {
-      x: x + 6,
-      y: y + this.measures.bar / 2 + 4.5,
-      class: `time-${side}${wins ? " wins" : ""}`,
-    });
+    const name = `time-${side}${wins ? " wins" : ""}`;
+    setAll(part(`.time-${side}`), { x: x + 6, y: y + this.measures.bar / 2 + 4.5, class: name });
   }
 
   drawAxis(y) {

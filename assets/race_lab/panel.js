@@ -231,10 +231,8 @@ class RaceLab {
   }
 
   drawRace() {
-    const [ofDraft, ofTarget] = [
-      this.tokens[model.first(this.tokens, "q")],
-      this.tokens[model.first(this.tokens, "p")],
-    ];
+    const winner = (side) => this.tokens[model.first(this.tokens, side)];
+    const [ofDraft, ofTarget] = [winner("q"), winner("p")];
     const same = ofDraft === ofTarget;
     const text = same
       ? `${quoted(ofDraft.name)} arrives first in both races: same winner, accepted.`

@@ -60,13 +60,13 @@ export function appendText(element, text) {
   }
 }
 
-// Adds a word in its author's colour, without the space before it, so that no line ends with a strip of colour.
-export function appendInk(element, text) {
+// A token in its author's colour, without the space before it, so that no line ends with a strip of colour.
+/** @param {string} kind @param {string} text */
+export function tokenElement(kind, text) {
   const word = text.trimStart() === "" ? text : text.replace(/^ +/, "");
   const ink = make("span", "ink");
   appendText(ink, word);
-  element.classList.add("inked");
-  element.append(text.slice(0, text.length - word.length), ink);
+  return make(kind === "rejected" ? "s" : "span", `token ${kind} inked`, text.slice(0, text.length - word.length), ink);
 }
 
 // A number of things: “1 token”, “2 tokens”.

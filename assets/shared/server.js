@@ -36,12 +36,9 @@ function hubHeaders() {
   });
 }
 
-async function post(address, value, headers = {}) {
-  return fetch(at(address), {
-    method: "POST",
-    headers: { "content-type": "application/json", ...headers },
-    body: JSON.stringify(value),
-  });
+function post(address, value, more = {}) {
+  const headers = { "content-type": "application/json", ...more };
+  return fetch(at(address), { method: "POST", headers, body: JSON.stringify(value) });
 }
 
 // The functions of a panel: `await server.exact({ p, q })`. An answer is plain data, or { error }, a message.

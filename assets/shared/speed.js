@@ -47,13 +47,9 @@ export function speed(run) {
 /** @param {{ rounds: Round[], baseline: Round[], timings: Timing[] }} run */
 export function durations({ rounds, baseline, timings }) {
   const key = [rounds, rounds.length, baseline, baseline.length, timings];
-  const medians = (list, name) =>
-    typical(
-      list,
-      timings.map((timing) => timing[name]),
-    );
+  const repeats = (name) => timings.map((timing) => timing[name]);
   if (!key.every((part, i) => part === latest.key[i]))
-    latest = { key, seconds: { run: medians(rounds, "run"), plain: medians(baseline, "plain") } };
+    latest = { key, seconds: { run: typical(rounds, repeats("run")), plain: typical(baseline, repeats("plain")) } };
   return latest.seconds;
 }
 let latest = { key: [], seconds: { run: [], plain: [] } };

@@ -206,24 +206,16 @@ export const selectedDecision = () =>
   state.decision < 0 ? undefined : decisionsOf(state.selected.round)[state.decision];
 
 // Shows a complete run, at first with nothing visible; `about` describes it.
-export function show({ setup, rounds, prefillSeconds, baseline = [], timings = [] }, about) {
+export function show(run, about) {
   if (!parked && state.run !== null && !state.recorded) parked = { ...state, ...(active() ? { phase: "idle" } : {}) };
-  Object.assign(state, empty(), pending(), {
-    run: `recorded ${(shown += 1)}`,
-    setup,
-    rounds,
-    prefillSeconds,
-    baseline,
-    timings,
-    recorded: about,
-  });
+  Object.assign(state, empty(), pending(), run, { run: `recorded ${(shown += 1)}`, recorded: about });
   seek(0, 0);
 }
 let shown = 0;
 
 // Restores the visitor's own run after a reload.
-export function restore({ setup, rounds, prefillSeconds, baseline, timings = [] }) {
-  Object.assign(state, empty(), { run: "kept", setup, rounds, prefillSeconds, baseline, timings });
+export function restore(run) {
+  Object.assign(state, empty(), run, { run: "kept" });
   rest();
   notify();
 }
