@@ -4,13 +4,9 @@ import { count } from "../shared/labels.js";
 import { make } from "../shared/view.js";
 import { answerBars } from "./histogram.js";
 
-function piece([text, kind]) {
-  return make("span", `token ${kind}`, text);
-}
-
 // Draws the text so far and highlights the part that the last round added.
 export function drawText(host, { prompt, pieces, gained = 0 }) {
-  const marked = pieces.map(piece);
+  const marked = pieces.map(([text, kind]) => make("span", `token ${kind}`, text));
   if (gained > 0) for (const token of marked.slice(-gained)) token.classList.add("new");
   host.replaceChildren(make("span", "prompt", prompt), ...marked);
 }

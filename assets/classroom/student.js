@@ -89,7 +89,7 @@ function draw() {
   for (const selector of [".outcome", ".drawn", ".why"]) find(selector).replaceChildren();
   if (place) drawStep(shown);
   else if (draft) drawDraft(shown);
-  else drawLobby();
+  else drawWords("", "You are in", "Wait for the lecturer to begin. This page then follows by itself.");
   if (isNew) scrollTo(0, 0);
 }
 
@@ -97,10 +97,6 @@ function drawWords(place, title, words) {
   setText(find(".lesson .place"), place);
   setText(find(".lesson h2"), title);
   find(".words").replaceChildren(...words.split("\n").map((text) => make("p", "", text)));
-}
-
-function drawLobby() {
-  drawWords("", "You are in", "Wait for the lecturer to begin. This page then follows by itself.");
 }
 
 function drawStep({ place, title, of, words, question, mine, counts }) {

@@ -33,7 +33,7 @@ function numbers(lane, plain) {
 export function compared(lane) {
   if (lane.phase !== "finished") return ["–", ""];
   const ratio = typicalSpeed(lane) / typicalSpeed(reference());
-  return [ratio.toFixed(2), pace(ratio)];
+  return [ratio.toFixed(2), Math.abs(ratio - 1) > NOISE ? "times plain" : "about the same"];
 }
 
 // Tokens per second, computed from the median time of a round and the mean tokens of a round. Time per token
@@ -45,10 +45,6 @@ function typicalSpeed({ rounds, totals }) {
 
 // Milliseconds per token, from `typicalSpeed`. A reader can compute the relative speed from these digits.
 export const milliseconds = (lane) => (1000 / typicalSpeed(lane)).toFixed(2);
-
-function pace(ratio) {
-  return Math.abs(ratio - 1) > NOISE ? "times plain" : "about the same";
-}
 
 const NOTHING_YET = "Press Run, and the text grows here";
 const EMPTY = {

@@ -129,13 +129,10 @@ class Comparison {
   // Makes a view for each column and keeps the existing views.
   fill() {
     const there = new Map(this.views.map((view) => [view.column, view]));
-    this.views = state.columns.map((column) => there.get(column) ?? this.newView(column));
+    const acts = (column) => ({ changed: () => this.follow(), remove: () => this.remove(column) });
+    this.views = state.columns.map((column) => there.get(column) ?? new ColumnView(column, this.props, acts(column)));
     this.find(".side").replaceChildren(...this.views.map((view) => view.element));
     runs.notify();
-  }
-
-  newView(column) {
-    return new ColumnView(column, this.props, { changed: () => this.follow(), remove: () => this.remove(column) });
   }
 
   // Runs all columns again.
@@ -164,17 +161,14 @@ class Comparison {
     return this.models.length > 0 && state.setup !== null && names(state.setup.models) !== names(this.models);
   }
 
-  canFollow() {
-    return !isActive() && runs.reference()?.phase === "finished" && this.shared.fits(state.shared);
-  }
-
   // Runs the changed columns again when the visitor pauses.
   follow() {
     this.drawSoon();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
       const columns = this.stale();
-      if (columns.length === 0 || !this.canFollow()) return;
+      const isComplete = !isActive() && runs.reference()?.phase === "finished";
+      if (columns.length === 0 || !isComplete || !this.shared.fits(state.shared)) return;
       if (state.phase === "recorded" || this.areOthers())
         this.run(); // the recorded seconds are from another machine or other models
       else this.start(columns, false);

@@ -43,7 +43,7 @@ class Replay {
     this.twin.addEventListener("click", () => this.switchTwin());
     this.file.addEventListener("change", () => this.opened(this.file.files[0]));
     this.link.addEventListener("click", () => this.copied(this.link, copyLink));
-    this.embed.addEventListener("click", () => this.copied(this.embed, () => copyText(this.frame())));
+    this.embed.addEventListener("click", () => this.copied(this.embed, () => copyText(frameCode(this.isListed))));
     const menu = find(".save");
     menu.addEventListener("click", (event) => this.save(event.target.closest("button")?.dataset.save));
     mountMenu(menu);
@@ -65,8 +65,13 @@ class Replay {
     return { trace: { kind: "text", default: this.entries[0]?.name ?? "" }, round: count, decision: count };
   }
 
+  // Whether the shown run is one of the page's recorded runs.
+  get isListed() {
+    return this.entries.some(({ name }) => name === state.recorded?.name);
+  }
+
   setup() {
-    if (!this.entries.some(({ name }) => name === state.recorded?.name)) return {};
+    if (!this.isListed) return {};
     const moving = isPlaying() || state.follow;
     const { round } = state.selected;
     const place =
@@ -179,10 +184,6 @@ class Replay {
     } catch (error) {
       this.tell(`${file.name} was not opened: ${error.message}.`);
     }
-  }
-
-  frame() {
-    return frameCode(this.entries.some(({ name }) => name === state.recorded?.name));
   }
 
   async copied(button, copy) {

@@ -210,14 +210,10 @@ class TreeView {
   // Describes the highlighted node in words below the figure.
   inspect(lit) {
     const items = [...this.nodes.children].map((group) => this.meaning.get(group));
-    const found = lit?.path === undefined ? undefined : items.find((item) => item && this.isLit(lit, item));
+    const isHere = lit?.path !== undefined && lit.round === state.selected.round;
+    const found = isHere && items.find((item) => item && lit.path === pathKey(item.node.path));
     if (found) setText(this.detail, described(found.node, found.status));
     else if (this.detail.firstChild !== this.hint[0]) this.detail.replaceChildren(...this.hint);
-  }
-
-  isLit(lit, item) {
-    const { path } = item.node;
-    return lit.round === state.selected.round && lit.path === pathKey(path);
   }
 }
 
