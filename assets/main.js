@@ -38,8 +38,7 @@ const VIEWS = {
   tree: mountTree,
 };
 
-// The script of a panel that the first screen does not need is `panel.js` in the folder with the panel's
-// name. It is fetched when a view with this panel opens.
+// The script of every other panel is `panel.js` in the folder of its name, fetched when its view opens.
 const FOLDERS = { codec_lab: "codecs", experiments_lab: "experiments", lossless: "losslessness" };
 const LATER = {
   class_bar: () => atLessons.then(() => import("./classroom/lecturer.js")).then((panel) => panel.mountClassBar),
@@ -118,8 +117,7 @@ addEventListener("click", ({ target }) => {
 addEventListener("submit", (event) => event.preventDefault(), true); // scripts handle all forms, including those that are still loading
 prepareServer();
 mountGlossary();
-// The panels of a run and of the models are mounted at the start, whichever view is open, because other views
-// need the run and the run's panels name the models.
+// These panels are mounted at the start: other views need the run, and the run's panels name the models.
 for (const part of document.querySelectorAll("main > :not(#tabs), #tab-live, #models")) mountAll(part);
 onTab(mountAll);
 mountTabs();

@@ -1,5 +1,4 @@
-// The view of the game "You draft": the story, the field in which the visitor types the next words, and the
-// table that compares the visitor with the other drafters.
+// The game "You draft": the story, the field for the next words, and the table that compares the drafters.
 
 import { pairLine } from "../page/pair.js";
 import { offer, writeAddress } from "../page/setup.js";

@@ -22,8 +22,7 @@ export class Refused extends Error {
 
 export const LOST = "The connection to the server is lost. The page keeps trying.";
 
-// The message to show for the error of an action. An error that is no refusal comes from the browser and
-// means that the server did not answer.
+// The message for the error of an action. Unless it is a refusal, the server did not answer.
 export const reason = (error) => (error instanceof Refused ? error.message : LOST);
 
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));

@@ -29,10 +29,8 @@ export const rate = (accepted, rounds) => (accepted / Math.max(1, rounds)).toFix
 export function drawScores(host, { accepted, by_model: byModel, rounds }) {
   const score = (name, value) => make("div", "", make("dt", "", name), make("dd", "", rate(value, rounds)));
   const list = make("dl", "", score("the class", accepted), score("the small model", byModel));
-  host.replaceChildren(
-    list,
-    make("p", "note", `accepted tokens per call, over ${count(rounds, "call")} of the large model`),
-  );
+  const words = `accepted tokens per call, over ${count(rounds, "call")} of the large model`;
+  host.replaceChildren(list, make("p", "note", words));
   host.classList.add("scores");
   host.hidden = rounds === 0;
 }

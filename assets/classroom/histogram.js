@@ -1,5 +1,4 @@
-// The histogram of a class's answers: a bar per choice, or columns over a range of numbers, and the right
-// answer.
+// The histogram of a class's answers, a bar per choice or columns over numbers, and the right answer.
 
 import { isRight, said } from "../lessons/question.js";
 import { count as counted } from "../shared/labels.js";

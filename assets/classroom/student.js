@@ -1,5 +1,4 @@
-// The student's page: it shows the lecturer's step, takes one answer per question, and can show earlier
-// steps.
+// The student's page: it shows the lecturer's step or earlier ones, and takes one answer per question.
 
 import { ask, feedback, isRight, said } from "../lessons/question.js";
 import { make, setMessage, setText } from "../shared/view.js";

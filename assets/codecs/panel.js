@@ -1,5 +1,4 @@
-// The codec laboratory: a sentence that Alice sends to Bob, the distributions of its indices, and Tunstall
-// codes.
+// The codec laboratory: a sentence from Alice to Bob, the distributions of its indices, and Tunstall codes.
 
 import { offer } from "../page/setup.js";
 import { Asker } from "../shared/lab_view.js";
@@ -13,12 +12,6 @@ const OTHER = "other tokens";
 const shownToken = (text) => (text === OTHER ? text : visible(text));
 
 const options = (select, entries) => select.replaceChildren(...entries.map(([value, name]) => new Option(name, value)));
-
-function plotIn(host, plotly) {
-  const plot = new Plot(plotly);
-  host.append(plot.element);
-  return plot;
-}
 
 // Draws Bob's text: each token above its index in bits. Tokens that differ from the recorded text are marked.
 function drawReceived(host, tokens, chosen, choose) {
@@ -93,17 +86,15 @@ function drawEditor(host, names, p, q, changed) {
 }
 
 function edited(host) {
-  const column = (i) =>
-    [...host.querySelectorAll(`tbody td:nth-child(${i}) input`)].map((input) =>
-      input.value === "" ? null : Number(input.value),
-    );
+  const number = ({ value }) => (value === "" ? null : Number(value));
+  const column = (i) => [...host.querySelectorAll(`tbody td:nth-child(${i}) input`)].map(number);
   return { p: column(2), q: column(3) };
 }
 
 function mountSentence(element, props, server, onToken) {
   const find = (selector) => element.querySelector(selector);
   const asker = new Asker(find(".message"), [".received", ".message-of-one", ".wrap"].map(find));
-  const plot = plotIn(find(".bits-plot"), props.plotly);
+  const plot = new Plot(props.plotly, find(".bits-plot"));
   let [view, chosen, seed] = [null, 0, null];
 
   function choose(i) {
@@ -166,7 +157,7 @@ function mountSentence(element, props, server, onToken) {
 function mountDistributions(element, props, server) {
   const find = (selector) => element.querySelector(selector);
   const asker = new Asker(find(".distributions-message"), [find(".distributions-plot")]);
-  const plot = plotIn(find(".distributions-plot"), props.plotly);
+  const plot = new Plot(props.plotly, find(".distributions-plot"));
   const presets = props.presets.map(([name, names, p, q]) => ({ name, names, p, q }));
   const host = find(".distributions-table");
   const question = () => server.distributions({ method: find(".codec").value, ...edited(host) });
@@ -196,7 +187,7 @@ function mountDistributions(element, props, server) {
 function mountTunstall(element, props, server) {
   const find = (selector) => element.querySelector(selector);
   const asker = new Asker(find(".word-message"), [".about-word", ".phrases", ".rate-plot", ".codebook"].map(find));
-  const plot = plotIn(find(".rate-plot"), props.plotly);
+  const plot = new Plot(props.plotly, find(".rate-plot"));
 
   function take(view) {
     setText(find(".about-word"), view.sentence);

@@ -1,5 +1,4 @@
-// The comparison: several methods side by side, from one prompt and seed. If a column is changed after a run,
-// it is run again automatically.
+// The comparison: several methods side by side, from one prompt and seed. A changed column is run again.
 
 import { onModels } from "../page/models.js";
 import { pairLine, pairWords, RECORDED, writesCode } from "../page/pair.js";

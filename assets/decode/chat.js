@@ -1,5 +1,4 @@
-// The conversation with a chat model: the earlier questions and answers, example questions, and the choice of
-// a new conversation.
+// The conversation with a chat model: earlier questions and answers, examples, and the choice of a new one.
 
 import { onModels } from "../page/models.js";
 import { isOther, writesCode } from "../page/pair.js";

@@ -1,5 +1,4 @@
-// The form of a run: it begins a run with the values of its fields, stops a run, and disables fields that the
-// run would not use.
+// The form of a run: it begins and stops runs, and disables the fields that the run would not use.
 
 import { fieldOf, tellField, valuesOf } from "../page/fields.js";
 import { CHOICE } from "../page/models.js";

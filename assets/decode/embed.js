@@ -1,5 +1,4 @@
-// The HTML with which another page can show this run in a frame. The frame's address names a recorded run, or
-// contains the settings of any other run.
+// The HTML of a frame with this run for other pages. Its address names a recorded run, or has a run's settings.
 
 import { state } from "../shared/store.js";
 import { settingsOf } from "./fields.js";

@@ -1,5 +1,4 @@
-// The page that another page shows in a frame: it plays the run that its address names, in the same panels as
-// a saved page.
+// The page in such a frame: it plays the run that its address names, in the panels of a saved page.
 
 import { make, makeButton } from "../shared/view.js";
 import { decodedRun, recordedRun } from "./fetched.js";

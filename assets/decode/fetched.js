@@ -1,5 +1,4 @@
-// The run that the address of the embedded page names: a recorded run, or settings with which the server
-// decodes a run.
+// The run that the address of an embedded page names: a recorded run, or settings that the server decodes.
 
 import { stream } from "../shared/server.js";
 import { SETTINGS } from "../shared/settings.js";

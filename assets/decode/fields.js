@@ -1,5 +1,4 @@
-// The fields of a run's settings. When a run is shown, they get its settings, and the page names the fields
-// that the visitor changes afterwards.
+// The fields of a run's settings. They show those of the shown run, and the page names later changes.
 
 import { fieldOf } from "../page/fields.js";
 import { CHOICE } from "../page/models.js";

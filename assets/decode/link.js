@@ -31,8 +31,7 @@ export function ofToken(round, step) {
   return { round: round.number, path: pathKey([...parent, "last"]), token_id: token.id, index: null, kind: token.kind };
 }
 
-// Whether an element with the highlight `what` lights up while `lit` is highlighted: it is the same node or
-// token, or it counts in the same row of the statistics.
+// Whether an element with the highlight `what` lights up with `lit`: it is the same token, or in the same row.
 /** @param {Lit | null} lit @param {Lit | null} what */
 export function matches(lit, what) {
   if (!lit || !what) return false;

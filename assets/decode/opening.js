@@ -158,8 +158,7 @@ export function showStills() {
   view.stills.replaceChildren(...pictures);
 }
 
-// The parts of the play after Generate. In real time the answer first appears while it is decoded. Then it is
-// played again, together with plain decoding.
+// The parts of the play after Generate. In real time, the answer is played again together with plain decoding.
 export function ownStory() {
   if (state.setup.method === "ar") return [{}];
   if (paceNow() === "real") return [{}, { again: true, words: () => both(TOGETHER) }];

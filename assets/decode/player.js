@@ -1,6 +1,5 @@
-// Plays a run, and moves through it by keys. A play is a list of acts. An act is either a moment, which stays
-// on the screen while a sentence explains it, or a clock, which shows the run and plain decoding at their
-// measured speeds.
+// Plays a run, and moves through it by keys. A play is a list of acts: a moment, which a sentence explains, or a clock,
+// which shows the run and plain decoding at their measured speeds.
 
 import { observable } from "../shared/observable.js";
 import { durations, isMeasured } from "../shared/speed.js";
@@ -129,8 +128,7 @@ export function setPace(wanted) {
   if (isPlaying()) play();
 }
 
-// Plays from the current position, or from the start if the run is at its end. rest: called at the end,
-// unless the visitor stopped the play.
+// Plays from the current position, or from the start if it is the end. rest: called at the end, unless stopped.
 /** @param {(Moment | Clock)[]} wanted */
 export function play(wanted = [{}], rest = () => {}) {
   if (state.rounds.length === 0) return;

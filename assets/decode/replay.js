@@ -211,10 +211,8 @@ class Replay {
     this.linked = waits; // later the page may have no run again
     document.body.toggleAttribute("data-linked", waits);
     const changed = changedWords();
-    setText(
-      this.look,
-      waits ? lostRun() || LINKED : changed || narration() || (recorded ? recorded.look + this.note : ""),
-    );
+    const words = changed || narration() || (recorded ? recorded.look + this.note : "");
+    setText(this.look, waits ? lostRun() || LINKED : words);
     this.element.querySelector(".go").hidden = !waits;
     this.drawOffer(waits || changed !== "");
   }

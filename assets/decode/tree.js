@@ -30,8 +30,7 @@ const LINE = 13; // pixels that a label without a background needs downwards
 const MARGIN = { left: 16, top: 20, bottom: 20 }; // labels after the last marks take at most a third of the width
 const WIDTHS = [1.5, 3, 5, 8]; // width of an edge, by the draft's probability of its token
 
-// Places every node: x is its depth, y its row. The token that ended the round is placed right below its
-// first sibling, above the rejected branches.
+// Places every node: x is its depth, y its row. The round's last token is right below its first sibling.
 export function place(round) {
   const rows = new Map();
   const children = new Map();
@@ -160,10 +159,8 @@ class TreeView {
     const { root, nodes, ...shape } = layout(round, selectedDecision(), { width, height, zoom });
     setAll(this.root, { transform: `translate(${root.x.toFixed(1)} ${root.y.toFixed(1)})` });
     this.drawEdges(nodes, Math.min(1, shape.spacing / CROWDED));
-    this.drawNodes(
-      nodes.filter(({ x, y }) => x > -30 && x < width + 30 && y > -20 && y < height + 20),
-      shape,
-    );
+    const isNear = ({ x, y }) => x > -30 && x < width + 30 && y > -20 && y < height + 20;
+    this.drawNodes(nodes.filter(isNear), shape);
     this.relight(litNow());
     this.inspect(litNow());
   }

@@ -1,5 +1,4 @@
-// Describes a drawing as a list for screen readers. The list is written as soon as the drawing has stopped
-// changing.
+// Describes a drawing as a list for screen readers, as soon as the drawing has stopped changing.
 
 import { subscribe } from "../shared/store.js";
 import { fillRows, make, setText } from "../shared/view.js";

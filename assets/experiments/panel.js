@@ -1,5 +1,4 @@
-// Shows the experiments' figures and findings. The server sends them as plain data, and the page inserts all
-// of it as text.
+// Shows the experiments' figures and findings, which the server sends as plain data, as text.
 
 import { offer } from "../page/setup.js";
 import { Asker } from "../shared/lab_view.js";
@@ -31,8 +30,7 @@ export function mount(element, props, server) {
     contents(shown);
   }
 
-  // Draws the list of contents, which stays visible. Its entries are buttons and not links, because the page
-  // uses the fragment of its address for something else.
+  // Draws the list of contents: buttons, not links, because the address needs its fragment for something else.
   function contents(shown) {
     const entries = shown.map(({ id, title }) => [title, plots.get(id).element]);
     if (view.findings.length > 0) entries.push(["Findings", find(".findings")]);

@@ -1,5 +1,4 @@
-// A board shows a few numbers as bars. Lessons use it for steps that no other figure of the page illustrates,
-// and on printed sheets.
+// A board shows a few numbers as bars, on printed sheets and for steps that no other figure illustrates.
 
 import { make } from "../shared/view.js";
 

@@ -1,5 +1,4 @@
-// The presenter's notes: a window for the lecturer's own screen. It follows the lesson and has buttons that
-// move it.
+// The presenter's notes: a window for the lecturer's own screen, which follows the lesson and can move it.
 
 import { make, makeButton, setText } from "../shared/view.js";
 import { minutesOf, minutesUntil, noteAt, spoken } from "./times.js";

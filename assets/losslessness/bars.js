@@ -1,5 +1,4 @@
-// Draws the observed shares and the exact probabilities as SVG. Each outcome has a bar, with its tokens below
-// it.
+// Draws observed shares and exact probabilities as SVG: a bar for each outcome, with its tokens below it.
 
 import { drawAxis, hatching, setAll, svg, ticks } from "../shared/drawing.js";
 import { fillRows, setText } from "../shared/view.js";
@@ -71,8 +70,7 @@ export class Bars {
     element.append(hatching("lossless-hatch"), this.grid, this.outcomes, this.rules, this.labels);
   }
 
-  // Draws the bars. length: the number of tokens of an outcome; lit: the outcome whose numbers are shown.
-  // Returns the number of levels that have labels.
+  // length: the number of tokens of an outcome; lit: the one whose numbers are shown. Returns the number of labelled levels.
   draw({ distribution, counts, decodes, length }, [width, height], lit) {
     const inner = width - MARGIN.left - MARGIN.right;
     const { planned, height: below } = levels(this.tokens, length, inner);

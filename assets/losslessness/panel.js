@@ -1,5 +1,4 @@
-// The view of the losslessness check: its verdict, its numbers, the bars of all outcomes, the curve of the
-// p-value, and earlier checks.
+// The losslessness check: verdict, numbers, the bars of all outcomes, the curve of the p-value, earlier checks.
 
 import { fieldOf, tellField, valuesOf } from "../page/fields.js";
 import { offer, onFields } from "../page/setup.js";
@@ -105,11 +104,8 @@ class Lossless {
         ? `${outside} of ${distribution.length} bars are beyond ± 2 standard errors; chance alone gives about ${(0.05 * distribution.length).toFixed(1)}.`
         : `${distribution.length} possible continuations.`;
     const order = setup.tokens > 1 ? " Below a bar are its tokens, the first one at the bottom." : "";
-    const missing =
-      this.levels < setup.tokens
-        ? ` In each group, the last tokens are in the order ${this.props.tokens.join(", ")}.`
-        : "";
-    setText(this.find(".spread"), seen + order + missing);
+    const missing = ` In each group, the last tokens are in the order ${this.props.tokens.join(", ")}.`;
+    setText(this.find(".spread"), seen + order + (this.levels < setup.tokens ? missing : ""));
   }
 
   nameOf(i) {
@@ -123,14 +119,11 @@ class Lossless {
     const { distribution, counts, decodes } = state;
     if (this.lit === null || this.lit >= distribution.length) return setText(element, element.dataset.hint);
     const p = distribution[this.lit];
-    const observed =
-      decodes > 0
-        ? `${share(counts[this.lit] / decodes)} of ${count(decodes)} decodes (${count(counts[this.lit])}); `
-        : "";
-    setText(
-      element,
-      `${this.nameOf(this.lit)}: ${observed}exact ${share(p)}${decodes > 0 ? ` ± ${(100 * spread(p, decodes)).toFixed(2)} points` : ""}.`,
-    );
+    const [name, number] = [this.nameOf(this.lit), counts[this.lit]];
+    if (decodes === 0) return setText(element, `${name}: exact ${share(p)}.`);
+    const observed = `${share(number / decodes)} of ${count(decodes)} decodes (${count(number)})`;
+    const error = (100 * spread(p, decodes)).toFixed(2);
+    setText(element, `${name}: ${observed}; exact ${share(p)} ± ${error} points.`);
   }
 
   writeTable() {

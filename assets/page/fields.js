@@ -1,5 +1,4 @@
-// The fields of the page's forms: their values, the errors in them, and how the address reads and writes
-// them.
+// The fields of the page's forms: values, errors, and how the address reads and writes them.
 
 import { setMessage } from "../shared/view.js";
 import { differing, readAll, written, wrong } from "./setup_fields.js";

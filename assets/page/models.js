@@ -72,12 +72,9 @@ function drawProgress(element, state) {
 }
 
 function draw(element, state, tell) {
-  fillRows(
-    element.querySelector(".now"),
-    state.models,
-    () => make("li", "", make("b"), " ", make("span", "name"), make("small")),
-    (item, model) => [...item.children].forEach((child, i) => setText(child, lines(model)[i])),
-  );
+  const item = () => make("li", "", make("b"), " ", make("span", "name"), make("small"));
+  const write = ({ children }, model) => [...children].forEach((child, i) => setText(child, lines(model)[i]));
+  fillRows(element.querySelector(".now"), state.models, item, write);
   drawProgress(element, state);
   setText(element.querySelector(".outcome"), OUTCOME[state.isAsking ? "asking" : state.status]?.(state) ?? "");
   const why = state.message?.replace(/\.$/, "");

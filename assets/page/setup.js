@@ -87,8 +87,7 @@ function strangers({ names, views, tabs }) {
   return [...tab, ...opened.filter(([name]) => !foreign(name) && !ours(name)).map(([name]) => unknown(name, names))];
 }
 
-// The fields of a run's settings. assign(values, isBase) sets some of them. now() returns the values of all,
-// or null before they are registered.
+// The fields of a run's settings. assign(values, isBase) sets some; now() returns all, or null before they exist.
 export const decode = { assign: (values, isBase) => {}, now: () => null };
 const heardOf = observable();
 // Calls `listener` after each change of any form, and once when the forms are registered.

@@ -84,8 +84,7 @@ const RIGHT = {
   names: ({ fewest, longest }) => `${fewest} to ${longest} names with commas between them`,
 };
 
-// Reads the text of a field. field: { kind, default, ... } as components/page/setup.py describes it.
-// RangeError with a message if the text does not fit.
+// Reads the text of a field, which components/page/setup.py describes. RangeError with a message if it does not fit.
 export function read(name, text, field) {
   const value = READERS[field.kind](text, field);
   if (value !== undefined) return value;
@@ -100,8 +99,7 @@ export const wrong = (text, field) => (readNumber(text, field) === undefined ? `
 /** @param {string} name @param {string} text @param {string} right */
 export const misfit = (name, text, right) => `${name} = ${shown(text)} in the address is not valid: give ${right}.`;
 
-// Reads the texts of all fields. Returns { values, messages }. A missing or invalid value is replaced by its
-// default, and an invalid one has a message.
+// Reads the texts of all fields. Missing and invalid values get their defaults, and invalid ones a message.
 /**
  * @param {Record<string, string>} texts
  * @param {Record<string, any>} fields

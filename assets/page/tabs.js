@@ -1,6 +1,5 @@
-// The places of the page and the views of each, as rows of tabs. The address names the open view,
-// `/?tab=race`; without a name the first view is open. The Tab key reaches a row once; the arrow keys, Home
-// and End move within it.
+// The places of the page and their views, as rows of tabs. The address names the open view, `/?tab=race`, unless it is
+// the first. The Tab key reaches a row once; the arrow keys, Home and End move within it.
 
 import { observable } from "../shared/observable.js";
 

@@ -1,6 +1,5 @@
-// The panel “Will it pay?”. A visitor measures the loaded pair, or starts from a set-up and changes its
-// values; the server computes all numbers and sentences. The first line says what the pair gains on this
-// computer, if it was measured or the visitor's last run shows it.
+// “Will it pay?”: a visitor measures the loaded pair, or changes the values of a set-up; the server computes all
+// numbers and sentences. The first line tells the pair's gain here, as measured or as in the visitor's last run.
 
 import { isLoadActive, onModels } from "../page/models.js";
 import { pairWords } from "../page/pair.js";

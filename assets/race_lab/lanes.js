@@ -1,5 +1,4 @@
-// The drawing of the race. Each token has a row with two bars, which end at e / q and e / p, and a ring at e
-// that can be dragged.
+// The drawing of the race: for each token two bars, to e / q and e / p, and a ring at e that can be dragged.
 
 import { Drawing, drawAxis, hatching, raceEnd, setAll, svg, ticks } from "../shared/drawing.js";
 import { digits, shortened } from "../shared/labels.js";

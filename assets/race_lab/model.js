@@ -1,5 +1,4 @@
-// The data of the race laboratory: a list of tokens { name, p, q, e }, and functions that compute values from
-// it.
+// The data of the race laboratory, a list of tokens { name, p, q, e }, and what is computed from it.
 
 /** @import { Step } from "../types.d.ts" */
 

@@ -1,5 +1,4 @@
-// The race laboratory: distributions that the visitor sets, one race on shared exponential random numbers
-// with GSD beside it, and many races.
+// The race laboratory: distributions to set, one race on shared random numbers with GSD beside it, many races.
 
 import { offer } from "../page/setup.js";
 import { Asker, presetMenu } from "../shared/lab_view.js";
@@ -198,10 +197,8 @@ class RaceLab {
 
   ask(what, also = {}) {
     const distributions = () => ({ p: this.tokens.map(({ p }) => p), q: this.tokens.map(({ q }) => q) });
-    return this.asker.ask(
-      () => this.server[what]({ ...distributions(), ...also }),
-      (result) => [this.results, this.drafts].forEach((view) => view.show(result)),
-    );
+    const use = (result) => [this.results, this.drafts].forEach((view) => view.show(result));
+    return this.asker.ask(() => this.server[what]({ ...distributions(), ...also }), use);
   }
 
   draw() {

@@ -36,8 +36,7 @@ export class Figure {
   busy = false;
   again = false;
 
-  // skeleton: traces and layout without data; fill(skeleton): adds the data of the selection. keys: the element of the
-  // legend, if the traces stay the same.
+  // skeleton: traces and layout without data; fill(skeleton) adds the data. keys: the legend's element, if traces stay.
   constructor(element, { skeleton, plotly, fill, keys = null }) {
     this.element = element;
     this.skeleton = skeleton;

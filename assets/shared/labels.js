@@ -1,5 +1,4 @@
-// Functions that make a model's text safe to show. Such text can contain anything: it must never act as
-// markup, and no character of it may be invisible.
+// Makes a model's text safe to show: it must never act as markup, and no character may be invisible.
 
 import { make } from "./view.js";
 

@@ -1,5 +1,4 @@
-// A figure with its title, legend and table. Views come from the server as plain data (`components/experiments`,
-// `components/codecs`).
+// A figure with title, legend and table. The views are plain data from the server (experiments, codecs).
 
 import { Figure } from "./figure.js";
 import { legend } from "./legend.js";
@@ -21,7 +20,8 @@ export const headOf = (columns) =>
 export class Plot {
   figure = null;
 
-  constructor(plotly) {
+  // host: the element in which the plot is shown.
+  constructor(plotly, host = null) {
     this.plotly = plotly;
     const tags = { title: "h3", sentence: "p", legend: "div", figure: "div", key: "p", place: "p" };
     const parts = Object.fromEntries(Object.entries(tags).map(([name, tag]) => [name, make(tag, name)]));
@@ -31,6 +31,7 @@ export class Plot {
     this.element = make("article", "plot", ...Object.values(parts), details);
     /** @type {Record<string, HTMLElement>} */
     this.parts = { ...parts, table };
+    host?.append(this.element);
   }
 
   show(view) {

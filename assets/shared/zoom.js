@@ -1,5 +1,4 @@
-// Zoom and pan of a drawing: wheel with Ctrl, pinch, drag and buttons. Marks and labels keep their size; only
-// their positions change.
+// Zoom and pan of a drawing: wheel with Ctrl, pinch, drag and buttons. Marks and labels keep their size.
 
 const MOST = 24;
 

@@ -1,5 +1,4 @@
-// The tree of the laboratory: its nodes as plain data, and its drawing, in which children are to the right of
-// their parent and siblings are below each other.
+// The tree of the laboratory as plain data, and its drawing, with children right of their parent, siblings below.
 
 import { setAll, svg } from "../shared/drawing.js";
 import { placeRows } from "../shared/tree_rows.js";

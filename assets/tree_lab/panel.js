@@ -1,5 +1,4 @@
-// The tree laboratory: the acceptance that the visitor sets, the growth of the best tree, and the tokens per
-// call of the best tree and of other trees.
+// The tree laboratory: acceptance to set, the growth of the best tree, and tokens per call of all trees.
 
 import { offer } from "../page/setup.js";
 import { Drawing } from "../shared/drawing.js";
@@ -33,8 +32,7 @@ export function room(rates, tail, i) {
   return Math.max(0, (1 - whole + own) / factor);
 }
 
-// R as measured in a run: for each child index, the share of verified tokens that were accepted. The rates
-// are scaled down if their sum is above 1.
+// R as measured in a run: by child index, the accepted share of verified tokens, scaled to a sum of at most 1.
 function fromRounds(rounds, count) {
   const { indices } = new Totals().addAll(rounds);
   const rates = Array.from({ length: count }, (_, i) => (indices[i] ? indices[i].accepted / indices[i].verified : 0));
@@ -272,10 +270,8 @@ class TreeLab {
     );
     setText(this.find(".how"), how);
     setText(this.find(".gained"), gained(tokens));
-    this.find(".growth").setAttribute(
-      "aria-label",
-      `Tree of ${this.k} nodes, ${Math.max(...this.nodes.map(({ depth }) => depth))} deep. A table follows.`,
-    );
+    const deepest = Math.max(...this.nodes.map(({ depth }) => depth));
+    this.find(".growth").ariaLabel = `Tree of ${this.k} nodes, ${deepest} deep. A table follows.`;
   }
 
   drawTables() {
