@@ -1,6 +1,6 @@
 // The run that the address of an embedded page names: a recorded run, or settings that the server decodes.
 
-import { stream } from "../shared/server.js";
+import { at, stream } from "../shared/server.js";
 import { SETTINGS } from "../shared/settings.js";
 import { recordedSettings } from "../shared/trace.js";
 
@@ -8,8 +8,6 @@ import { recordedSettings } from "../shared/trace.js";
 
 const NAME = /^[\w-]+$/;
 const FAILED = "The server did not decode this run. Try again later.";
-
-const at = (address) => new URL(address, document.baseURI).href;
 
 async function answered(address, options) {
   const answer = await fetch(at(address), options);

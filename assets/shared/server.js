@@ -1,6 +1,6 @@
 // The connection of the page to its server: questions with one answer, and streams of updates.
 
-const at = (address) => new URL(address, document.baseURI).href;
+export const at = (address) => new URL(address, document.baseURI).href;
 
 // On a Space with a shared GPU, this page is in a frame of the Hugging Face hub. This code asks the hub's page for
 // headers that charge a run to the visitor's own quota, as `@gradio/client` does.
