@@ -52,6 +52,8 @@ function drawMessage(host, token, number, method) {
   );
 }
 
+const TOKEN_CAPTION =
+  "Bits sent for each token. H is the entropy of the index of the token that Alice takes, for proposals drawn with and without replacement.";
 const TOKEN_COLUMNS = ["#", "token", "index", "bits sent", "ideal, Zipf", "D_KL", "H with", "H without"];
 
 function tokenTable(tokens) {
@@ -62,12 +64,7 @@ function tokenTable(tokens) {
     `${token.bits} (${token.bits.length})`,
     ...[token.ideal, token.kl, token.entropy_with, token.entropy_without].map((bits) => bits.toFixed(2)),
   ]);
-  return {
-    caption:
-      "Bits sent for each token. H is the entropy of the index of the token that Alice takes, for proposals drawn with and without replacement.",
-    columns: TOKEN_COLUMNS,
-    rows,
-  };
+  return { caption: TOKEN_CAPTION, columns: TOKEN_COLUMNS, rows };
 }
 
 // Draws a table in which P and Q can be edited.
@@ -111,12 +108,8 @@ function mountSentence(element, props, server, onToken) {
     view = answer;
     const drawn = view.tokens.filter((token) => !token.recorded).length;
     const other = `With seed ${view.seed}, ${drawn} of ${view.tokens.length} tokens (dotted) differ from the recorded text. P and Q are still those of the recorded text.`;
-    setText(
-      find(".note.seed"),
-      seed === null
-        ? `The text continues the prompt “${view.prompt}”. The pair of models wrote it with ${view.seed} as the seed of the shared randomness.`
-        : other,
-    );
+    const recorded = `The text continues the prompt “${view.prompt}”. The pair of models wrote it with ${view.seed} as the seed of the shared randomness.`;
+    setText(find(".note.seed"), seed === null ? recorded : other);
     find("button.recorded").hidden = seed === null;
     tableOf(find(".wrap"), { caption: "The whole sentence", columns: ["", "bits", "per token"], rows: view.totals });
     tableOf(find(".tokens-table"), tokenTable(view.tokens));

@@ -85,7 +85,6 @@ function measured(column, lane) {
   const { totals } = lane ?? {};
   if (!totals?.rounds) return Array(6).fill("–");
   const speed = column.method === "ar" ? "1" : compared(lane).filter(Boolean).join(", ");
-  return [totals.tokens, totals.rounds, efficiency(lane), totals.decoding.toFixed(2), milliseconds(lane), speed].map(
-    String,
-  );
+  const seconds = totals.decoding.toFixed(2);
+  return [totals.tokens, totals.rounds, efficiency(lane), seconds, milliseconds(lane), speed].map(String);
 }

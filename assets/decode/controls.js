@@ -25,8 +25,8 @@ const NAMES = { question: "prompt", ...Object.fromEntries(SETTINGS.map(({ name, 
 
 // Returns the function that begins the run again after a lost connection.
 export function mountControls() {
-  const generate = /** @type {HTMLButtonElement} */ (document.getElementById("generate"));
-  const halt = /** @type {HTMLButtonElement} */ (document.getElementById("stop"));
+  const button = (id) => /** @type {HTMLButtonElement} */ (document.getElementById(id));
+  const [generate, halt] = [button("generate"), button("stop")];
   const prompt = document.querySelector("#prompt textarea");
   if (!prompt) return; // the panel may be served alone
 

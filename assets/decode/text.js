@@ -138,9 +138,8 @@ class TextView {
     const group = this.tokens.children[state.selected.round];
     for (const element of this.marked) element.classList.remove("selected", "current", "later", "partial");
     if (!group) return;
-    const later = [...group.querySelectorAll("[data-decision]")].filter(
-      (element) => Number(element.dataset.decision) > state.decision,
-    );
+    const isLater = ({ dataset }) => Number(dataset.decision) > state.decision;
+    const later = [...group.querySelectorAll("[data-decision]")].filter(isLater);
     const current = group.querySelector(`[data-decision="${state.decision}"]:not(.rejected)`);
     const rejected = current ?? group.querySelector(`[data-decision="${state.decision}"]`);
     group.classList.add("selected");

@@ -69,8 +69,7 @@ function tick({ lesson, step, lecture, stop }) {
   const [here, all] = [entered, began.at].map((at) => spoken(Date.now() - at));
   const own = minutesOf(lesson, step);
   const planned = (stop?.from ?? 0) + minutesUntil(lesson, step);
-  setText(
-    view.clock,
-    `This step: ${here}${own ? ` of ${own} min` : ""}. Since the ${lecture ? "lecture" : "lesson"} began: ${all}; by plan this step ends at ${planned} min.`,
-  );
+  const now = `This step: ${here}${own ? ` of ${own} min` : ""}.`;
+  const whole = `Since the ${lecture ? "lecture" : "lesson"} began: ${all}; by plan this step ends at ${planned} min.`;
+  setText(view.clock, `${now} ${whole}`);
 }

@@ -131,6 +131,7 @@ class Lossless {
     // A table that is closed, or open during a check, is not updated. An open table would flicker.
     if (!details.open || isActive()) return;
     const { distribution, counts, decodes: n } = state;
+    const caption = `Continuations of ${count(n)} decodes; SE: standard error of a count`;
     const rows = distribution.map((p, i) => {
       if (n === 0) return [this.nameOf(i), share(p), "–", "–", "–"];
       const error = (spread(p, n) * n) / 2;
@@ -139,11 +140,7 @@ class Lossless {
       const beside = `${off < 0 ? "−" : "+"}${Math.abs(off).toFixed(1)} SE`;
       return [this.nameOf(i), share(p), expected, count(counts[i]), beside];
     });
-    tableOf(details.querySelector(".scroll"), {
-      caption: `Continuations of ${count(n)} decodes; SE: standard error of a count`,
-      columns: OUTCOMES,
-      rows,
-    });
+    tableOf(details.querySelector(".scroll"), { caption, columns: OUTCOMES, rows });
   }
 
   writePast() {
@@ -212,9 +209,8 @@ export function mount(element, props) {
   onFields(mountForm(props));
   const view = element.querySelector(".verdict");
   const scroll = () => view.scrollIntoView({ block: "start" });
-  const [start, halt] = ["lossless-run", "lossless-stop"].map(
-    (id) => /** @type {HTMLButtonElement} */ (document.getElementById(id)),
-  );
+  const button = (id) => /** @type {HTMLButtonElement} */ (document.getElementById(id));
+  const [start, halt] = [button("lossless-run"), button("lossless-stop")];
   // On a phone the view is below the controls. After Run, the page scrolls to it once the buttons have moved.
   start.addEventListener("click", () => {
     begin(valuesOf(FORM));

@@ -22,10 +22,8 @@ function fillConvergence({ data, layout }, result, count) {
     const rows = (measured?.[method].running ?? []).slice(0, count).filter(([races]) => races >= FIRST);
     const column = (j) => rows.map((row) => row[j]);
     const back = [...rows].reverse();
-    Object.assign(data[i], {
-      x: [...column(0), ...back.map((row) => row[0])],
-      y: [...column(3), ...back.map((row) => row[2])],
-    });
+    const [x, y] = [back.map((row) => row[0]), back.map((row) => row[2])];
+    Object.assign(data[i], { x: [...column(0), ...x], y: [...column(3), ...y] });
     Object.assign(data[6 + i], { x: column(0), y: column(1) });
     const last = rows.slice(-1);
     const text = last.map((row) => `${NAMES[method]}: ${interval(row.slice(1))} of ${row[0]} races`);
@@ -39,11 +37,8 @@ function fillByIndex({ data, layout }, result) {
   METHODS.forEach((method, i) => {
     const rows = result.measured?.[method].by_index ?? [];
     const x = rows.map((_, index) => index);
-    const error_y = {
-      ...data[i].error_y,
-      array: rows.map(([rate, , high]) => high - rate),
-      arrayminus: rows.map(([rate, low]) => rate - low),
-    };
+    const array = rows.map(([rate, , high]) => high - rate);
+    const error_y = { ...data[i].error_y, array, arrayminus: rows.map(([rate, low]) => rate - low) };
     const hovertext = rows.map((row, index) => `${NAMES[method]}, index ${index}: ${interval(row)}`);
     Object.assign(data[i], { x, y: rows.map(([rate]) => rate), error_y, hovertext });
     const exact = result.by_index[method];
@@ -120,10 +115,8 @@ export class Results {
 
   writeTable(result) {
     const measured = (method, index) => (result.measured ? interval(result.measured[method].by_index[index]) : "–");
-    const rows = result.by_index.ersd.map((_, index) => [
-      index,
-      ...METHODS.flatMap((method) => [share(result.by_index[method][index]), measured(method, index)]),
-    ]);
+    const both = (index) => (method) => [share(result.by_index[method][index]), measured(method, index)];
+    const rows = result.by_index.ersd.map((_, index) => [index, ...METHODS.flatMap(both(index))]);
     fillTable(this.find(".index-table tbody"), rows);
   }
 }

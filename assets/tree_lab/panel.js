@@ -18,10 +18,8 @@ const RESULTS = ".verdict, .canvas, .inspected, .how, .entropy, .plot, .gained, 
 
 // R for each child index: the rates of the sliders, then rates that fall by a fixed factor until they are negligible.
 export function acceptance(rates, tail) {
-  const later = Array.from({ length: TAIL }, (_, i) => rates.at(-1) * tail ** (i + 1)).filter(
-    (rate) => rate > SMALLEST,
-  );
-  return [...rates, ...later];
+  const later = Array.from({ length: TAIL }, (_, i) => rates.at(-1) * tail ** (i + 1));
+  return [...rates, ...later.filter((rate) => rate > SMALLEST)];
 }
 
 // The highest rate of slider i such that all rates sum to at most 1.
@@ -216,11 +214,13 @@ class TreeLab {
     this.growth.lit = node;
     if (!node) setText(text, text.dataset.hint);
     else if (node.number === 0) setText(text, "The root: the text so far.");
-    else
+    else {
+      const product = node.path.map((i) => digits(this.result.acceptance[i])).join(" × ");
       setText(
         text,
-        `Path (${node.path.join(", ")}): accepted with probability ${digits(node.acceptance)} = ${node.path.map((i) => digits(this.result.acceptance[i])).join(" × ")}.`,
+        `Path (${node.path.join(", ")}): accepted with probability ${digits(node.acceptance)} = ${product}.`,
       );
+    }
   }
 
   draw() {
