@@ -45,8 +45,9 @@ def test_menus_offer_everything_once():
 @pytest.mark.parametrize("entry", [*METHODS.values(), *map(TOPOLOGIES.get, FIXED)])
 def test_legends_can_draw_every_mark_and_dash(entry):
     legend, drawing = ((catalogue.SCRIPT.parent / name).read_text() for name in ("legend.js", "drawing.js"))
-    shapes = drawing[drawing.index("export const SHAPES") :]
-    assert re.search(rf"^  {entry.mark}[:,]", shapes, re.M) or re.search(rf'\b{entry.mark}"?: "', legend)
+    shapes = re.findall(r"^  (\w+)[:,]", drawing[drawing.index("export const SHAPES") :], re.MULTILINE)
+    signs = re.findall(r'"?([\w-]+)"?: "', re.search(r"SIGNS = (.*);", legend)[1])
+    assert entry.mark in {*shapes, *signs}
     assert re.search(rf'\b{entry.dash}: "', legend)
 
 
