@@ -75,40 +75,28 @@ export class ColumnView {
     this.marked = "";
     this.phase = "";
     this.controls = new Controls(column, choices, changed);
-    const parts = [this.header(remove), this.judgement(), this.story(), this.tiles(), this.reasons()];
-    this.element = make("article", "card column", ...parts);
-  }
-
-  header(remove) {
     this.title = make("h3", "visually-hidden");
     this.remove = makeButton("remove", "×", remove);
-    return make("header", "", this.title, this.controls.element, this.remove);
-  }
-
-  tiles() {
+    this.prompt = make("span", "prompt");
+    this.tokens = make("span", "tokens");
+    this.text = Object.assign(make("div", "story", this.prompt, this.tokens), { tabIndex: 0, role: "region" });
+    const [said, change, reason] = ["said", "change", "reason"].map((name) => make("p", name));
+    const places = make("dl", "places");
+    this.parts = { said, change, places, reason };
     this.numbers = {};
     const tiles = Object.entries(TILES).map(([name, label]) => {
       this.numbers[name] = [make("dd", name), make("dd", "note")];
       return make("div", "", make("dt", "", TERMS[name] ? term(TERMS[name], label) : label), ...this.numbers[name]);
     });
-    return make("dl", "tiles", ...tiles);
-  }
-
-  judgement() {
-    this.parts = { said: make("p", "said"), change: make("p", "change") };
-    return make("div", "judgement", ...Object.values(this.parts));
-  }
-
-  reasons() {
-    Object.assign(this.parts, { places: make("dl", "places"), reason: make("p", "reason") });
-    return make("div", "reasons", this.parts.places, this.parts.reason);
-  }
-
-  story() {
-    this.prompt = make("span", "prompt");
-    this.tokens = make("span", "tokens");
-    this.text = make("div", "story", this.prompt, this.tokens);
-    return Object.assign(this.text, { tabIndex: 0, role: "region" });
+    this.element = make(
+      "article",
+      "card column",
+      make("header", "", this.title, this.controls.element, this.remove),
+      make("div", "judgement", said, change),
+      this.text,
+      make("dl", "tiles", ...tiles),
+      make("div", "reasons", places, reason),
+    );
   }
 
   // old: whether the shown run has other settings than the column now.
