@@ -14,12 +14,12 @@ export class Columns {
     this.mostDrafted = mostDrafted;
   }
 
-  written({ method, topology, k, draft }) {
+  written = ({ method, topology, k, draft }) => {
     if (method === "ar") return method;
     return [method, topology, ...(this.withoutK.includes(topology) ? [] : [k]), draft].join(".");
-  }
+  };
 
-  writtenAll = (columns) => columns.map((column) => this.written(column)).join(",");
+  writtenAll = (columns) => columns.map(this.written).join(",");
 
   // Parses a list of columns. The Error names the wrong column and says what would be right.
   parsedAll(text) {

@@ -82,7 +82,7 @@ class Comparison {
     const { prompt } = this.shared.values;
     const isExample = [record?.shared.prompt, this.fields.prompt.default].includes(prompt);
     if (record && isExample && this.shared.fits({ ...record.shared, prompt }) && state.columns.every(known))
-      runs.showRecorded(record, prompt, (column) => columns.written(column));
+      runs.showRecorded(record, prompt, columns.written);
   }
 
   connect() {
@@ -149,10 +149,10 @@ class Comparison {
     const asked = columns.map(({ id, ...own }) => ({ name: id, ...own }));
     const models = anew ? null : state.setup.models;
     const request = { ...shared, max_new_tokens: length, columns: asked, reference: anew, models };
-    runs.begin(values, columns, (column) => this.columns.written(column), anew, request);
+    runs.begin(values, columns, this.columns.written, anew, request);
   }
 
-  stale = () => runs.stale((column) => this.columns.written(column));
+  stale = () => runs.stale(this.columns.written);
 
   // Whether the models that are loaded now differ from those that wrote the shown texts.
   areOthers() {
