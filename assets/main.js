@@ -38,8 +38,7 @@ const VIEWS = {
   tree: mountTree,
 };
 
-// The script of a panel that the first screen does not need is `panel.js` in the folder with the panel's
-// name. It is fetched when a view with this panel opens.
+// The script of every other panel is `panel.js` in the folder of its name, fetched when its view opens.
 const FOLDERS = { codec_lab: "codecs", experiments_lab: "experiments", lossless: "losslessness" };
 const LATER = {
   class_bar: () => atLessons.then(() => import("./classroom/lecturer.js")).then((panel) => panel.mountClassBar),
@@ -52,8 +51,7 @@ async function later(name) {
   return (await import(`./${FOLDERS[name] ?? name}/panel.js`)).mount;
 }
 
-// Calls `load`, which fetches a script, and returns its result. If there is no connection, it calls `load`
-// again as soon as there is one.
+// Calls `load`, which fetches a script. If there is no connection, it calls `load` again as soon as there is one.
 async function fetched(load) {
   try {
     return await load();
@@ -111,8 +109,7 @@ async function mount(element) {
 
 window.specdec = { store };
 
-// If a visitor presses a button before the script of its panel has arrived, the press is repeated for the
-// script later.
+// If a visitor presses a button before the script of its panel has arrived, the press is repeated for the script.
 addEventListener("click", ({ target }) => {
   const button = /** @type {HTMLElement | null} */ (/** @type {Element} */ (target).closest?.("#lossless-run"));
   if (button) button.dataset.pressed = "";
@@ -120,8 +117,7 @@ addEventListener("click", ({ target }) => {
 addEventListener("submit", (event) => event.preventDefault(), true); // scripts handle all forms, including those that are still loading
 prepareServer();
 mountGlossary();
-// The panels of a run and of the models are mounted at the start, whichever view is open, because other views
-// need the run and the run's panels name the models.
+// These panels are mounted at the start: other views need the run, and the run's panels name the models.
 for (const part of document.querySelectorAll("main > :not(#tabs), #tab-live, #models")) mountAll(part);
 onTab(mountAll);
 mountTabs();

@@ -61,10 +61,7 @@ export class Game {
 }
 
 // A call writes the accepted tokens and one more. An empty draft takes no time.
-/**
- * @param {Kept[]} rounds
- * @returns {Total}
- */
+/** @param {Kept[]} rounds @returns {Total} */
 function total(rounds) {
   const accepted = sum(rounds.map((round) => round.accepted));
   return {

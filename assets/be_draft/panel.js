@@ -1,5 +1,4 @@
-// The view of the game "You draft": the story, the field in which the visitor types the next words, and the
-// table that compares the visitor with the other drafters.
+// The game "You draft": the story, the field for the next words, and the table that compares the drafters.
 
 import { pairLine } from "../page/pair.js";
 import { offer, writeAddress } from "../page/setup.js";
@@ -11,8 +10,7 @@ import { fieldsOf, Game, START } from "./game.js";
 import { outcome, rows, said } from "./words.js";
 
 const LONGEST = 14; // characters of a rejected token above the one that replaced it
-// Seconds after an answer in which Enter without a guess is ignored, because it was probably pressed for the
-// previous guess.
+// Seconds after an answer in which Enter without a guess is ignored: it was probably pressed for the guess before.
 const HASTE = 0.25;
 // The game always uses the story models, whichever pair the page has loaded.
 const PLAYING = [
@@ -69,10 +67,7 @@ class YouDraft {
 
   listen() {
     const on = (selector, event, act) => this.find(selector).addEventListener(event, act);
-    on("form", "submit", (event) => {
-      event.preventDefault();
-      this.propose();
-    });
+    on("form", "submit", () => this.propose());
     on(".typed", "input", () => this.drawTyping());
     on(".finish", "click", () => this.finish());
     for (const name of [".opening", ".temperature"]) on(name, "change", () => this.begin());
@@ -123,11 +118,8 @@ class YouDraft {
     const { game } = this;
     this.busy = true;
     this.draw();
-    let answer;
-    try {
-      answer = await this.server[name]({ ...game.story, ...question });
-    } catch {} // without a connection the request throws
-    answer ??= { error: BROKEN };
+    const request = this.server[name]({ ...game.story, ...question });
+    const answer = (await request.catch(() => null)) ?? { error: BROKEN }; // null: there is no connection
     if (game !== this.game) return undefined; // the answer of an old story must not change the new one's state
     this.busy = false;
     setMessage(this.find(".error-box"), answer.error);
@@ -216,8 +208,7 @@ export function mount(element, props, server) {
   const game = new YouDraft(element, props, server);
   setText(element.querySelector(".pair-line"), pairLine(PLAYING));
   offer("story", { fields: fieldsOf(props), get: () => game.get(), set: (values) => game.set(values) });
-  // The focus does not move to the game if the visitor moves through the page's views by keyboard, or during
-  // a lesson.
+  // The focus stays with a visitor who moves through the page's views by keyboard, and with a lesson.
   const isOpen = () => Boolean(openTab()?.contains(element));
   const opened = () => {
     game.inSight(isOpen());

@@ -2,8 +2,7 @@
 
 import { keep, keptValue } from "../shared/memory.js";
 
-// the least milliseconds between two requests for the state of the room
-const PAUSE = 300;
+const PAUSE = 300; // the least milliseconds between two requests for the state of the room
 const AGAIN = 1500; // milliseconds until a failed request is repeated, a little longer each time
 const LONGEST = 10_000;
 const SILENT = 40_000; // milliseconds after which a waiting request counts as lost: a phone may have changed its network
@@ -23,8 +22,7 @@ export class Refused extends Error {
 
 export const LOST = "The connection to the server is lost. The page keeps trying.";
 
-// The message to show for the error of an action. An error that is no refusal comes from the browser and
-// means that the server did not answer.
+// The message for the error of an action. Unless it is a refusal, the server did not answer.
 export const reason = (error) => (error instanceof Refused ? error.message : LOST);
 
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
@@ -46,17 +44,14 @@ export async function post(name, body = {}, token = "") {
 async function now({ room, token }, since, ending) {
   const url = address("now");
   url.search = new URLSearchParams({ room, since: String(since) }).toString();
+  // `AbortSignal.any` would be shorter, but phones from before 2024 lack it.
   const lost = new AbortController();
   const end = () => lost.abort();
   const timer = setTimeout(end, SILENT);
   ending.addEventListener("abort", end);
   try {
-    const request = {
-      headers: { "x-class-token": token },
-      cache: /** @type {const} */ ("no-store"),
-      signal: lost.signal,
-    };
-    return await read(await fetch(url, request));
+    const headers = { "x-class-token": token };
+    return await read(await fetch(url, { headers, cache: "no-store", signal: lost.signal }));
   } finally {
     clearTimeout(timer);
     ending.removeEventListener("abort", end);
@@ -91,8 +86,7 @@ export function watch(who, { seen, gone, lost = (_) => {} }) {
   return () => ending.abort();
 }
 
-// The browser's memory of a room, by name. If the browser stores nothing, the memory lasts as long as the
-// page.
+// The browser's memory of a room, by name. If the browser stores nothing, it lasts as long as the page.
 const remembered = new Map();
 
 export function remember(name, value) {

@@ -4,13 +4,9 @@ import { count } from "../shared/labels.js";
 import { make } from "../shared/view.js";
 import { answerBars } from "./histogram.js";
 
-function piece([text, kind]) {
-  return make("span", `token ${kind}`, text);
-}
-
 // Draws the text so far and highlights the part that the last round added.
 export function drawText(host, { prompt, pieces, gained = 0 }) {
-  const marked = pieces.map(piece);
+  const marked = pieces.map(([text, kind]) => make("span", `token ${kind}`, text));
   if (gained > 0) for (const token of marked.slice(-gained)) token.classList.add("new");
   host.replaceChildren(make("span", "prompt", prompt), ...marked);
 }
@@ -33,10 +29,8 @@ export const rate = (accepted, rounds) => (accepted / Math.max(1, rounds)).toFix
 export function drawScores(host, { accepted, by_model: byModel, rounds }) {
   const score = (name, value) => make("div", "", make("dt", "", name), make("dd", "", rate(value, rounds)));
   const list = make("dl", "", score("the class", accepted), score("the small model", byModel));
-  host.replaceChildren(
-    list,
-    make("p", "note", `accepted tokens per call, over ${count(rounds, "call")} of the large model`),
-  );
+  const words = `accepted tokens per call, over ${count(rounds, "call")} of the large model`;
+  host.replaceChildren(list, make("p", "note", words));
   host.classList.add("scores");
   host.hidden = rounds === 0;
 }

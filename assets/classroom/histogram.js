@@ -1,14 +1,12 @@
-// The histogram of a class's answers: a bar per choice, or columns over a range of numbers, and the right
-// answer.
+// The histogram of a class's answers, a bar per choice or columns over numbers, and the right answer.
 
-import { said } from "../lessons/question.js";
+import { isRight, said } from "../lessons/question.js";
 import { count as counted } from "../shared/labels.js";
 import { make } from "../shared/view.js";
 
 const MOST_COLUMNS = 20;
 
-// The histogram's columns, each with the values that it covers and its number of answers: [{ from, to, count
-// }].
+// The columns, each with the values that it covers and its number of answers: [{ from, to, count }].
 export function columns([least, most, step], counts) {
   const steps = Math.round((most - least) / step);
   const wide = Math.ceil((steps + 1) / MOST_COLUMNS);
@@ -25,8 +23,7 @@ export function columns([least, most, step], counts) {
   return found;
 }
 
-// The horizontal position of a value, as a fraction of the width of all columns. A value is drawn in the
-// middle of its slider step.
+// The place of a value, in the middle of its slider step, as a fraction of the width of all columns.
 export function placeOf([least, most, step], value) {
   const steps = Math.round((most - least) / step) + 1;
   const wide = Math.ceil(steps / MOST_COLUMNS);
@@ -37,10 +34,7 @@ export function placeOf([least, most, step], value) {
 export const total = (counts) => counts.reduce((sum, [, count]) => sum + count, 0);
 
 // The number of right answers.
-export function right({ choices, answer, close }, counts) {
-  const fits = choices ? (value) => value === answer : (value) => Math.abs(value - answer) <= close + 1e-9;
-  return total(counts.filter(([value]) => fits(value)));
-}
+export const right = (question, counts) => total(counts.filter(([value]) => isRight(question, value)));
 
 // A list with a bar for each answer. rows: { text, count, mark, isRight, isMine, meaning }, where `meaning`
 // describes the mark for screen readers. most: the count at which a bar has its full length.

@@ -193,15 +193,11 @@ export function mountClassBar(element, _, server) {
   const joining = mountJoin(element.querySelector(".class-join"), server, present);
   const drafting = mountDraft(element.querySelector(".class-draft"), send);
   [join, showDraft] = [joining.show, drafting.show];
-  views.push(
-    joining.draw,
-    drafting.draw,
-    inLesson(() => join()),
-  );
+  const drawLesson = inLesson(() => join());
+  views.push(joining.draw, drafting.draw, drawLesson);
   addEventListener("storage", ({ key }) => key === KEPT && enter()); // another window opened a room
   lessons.arrived.then(() => {
-    // The step of the room is opened and not the step in the address, because the class may be at another
-    // step by now.
+    // The step of the room is opened, not that in the address: the class may be at another step by now.
     lessons.onStep(stepped);
     enter();
   });

@@ -1,5 +1,4 @@
-// The class as the draft, for the projector: the text, the proposals, and the scores of the class and the
-// small model.
+// The class as the draft, on the projector: the text, the proposals, and the scores of class and small model.
 
 import { setMessage, setText } from "../shared/view.js";
 import { spelled } from "./connection.js";
@@ -13,10 +12,7 @@ export function mountDraft(dialog, send) {
   on(".next-round", () => send("next"));
   // Keys that are typed here must not act as commands of the page.
   dialog.addEventListener("keydown", (event) => event.stopPropagation());
-  find(".begin").addEventListener("submit", (event) => {
-    event.preventDefault();
-    send("draft", { prompt: find(".begin input").value });
-  });
+  find(".begin").addEventListener("submit", () => send("draft", { prompt: find(".begin input").value }));
 
   const show = () => dialog.open || dialog.showModal();
   let begun = false;
@@ -26,10 +22,8 @@ export function mountDraft(dialog, send) {
     drawText(find(".text"), draft);
     drawScores(find(".scores"), draft);
     const asks = !proposals && !ended;
-    setText(
-      find(".answered"),
-      checking ? "The large model checks …" : `${answered} of ${Math.max(here, answered)} have guessed`,
-    );
+    const guessed = `${answered} of ${Math.max(here, answered)} have guessed`;
+    setText(find(".answered"), checking ? "The large model checks …" : guessed);
     find(".answered").hidden = find(".verify").hidden = !asks;
     find(".verify").disabled = checking || answered === 0;
     find(".next-round").hidden = !proposals || ended;

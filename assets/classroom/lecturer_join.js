@@ -14,11 +14,6 @@ const linkOf = (room) => {
 // A long address may break after each of its parts.
 const parts = (address) => address.split(/(?<=\/)/).flatMap((part) => [part, document.createElement("wbr")]);
 
-function drawCode(host, { size, path }) {
-  const place = { viewBox: `-2 -2 ${size + 4} ${size + 4}`, "shape-rendering": "crispEdges" };
-  host.replaceChildren(svg("svg", place, svg("path", { d: path })));
-}
-
 export function mountJoin(dialog, server, present) {
   const find = (selector) => dialog.querySelector(selector);
   let room = null;
@@ -30,9 +25,11 @@ export function mountJoin(dialog, server, present) {
     lessons.beginLecture(0);
   });
 
-  async function codeOf(wanted) {
+  async function drawCode(wanted) {
     const found = await server.qr({ link: linkOf(wanted).href });
-    if (found && !found.error && wanted === room) drawCode(find(".qr"), found);
+    if (!found || found.error || wanted !== room) return;
+    const place = { viewBox: `-2 -2 ${found.size + 4} ${found.size + 4}`, "shape-rendering": "crispEdges" };
+    find(".qr").replaceChildren(svg("svg", place, svg("path", { d: found.path })));
   }
 
   return {
@@ -51,7 +48,7 @@ export function mountJoin(dialog, server, present) {
       const short = linkOf();
       find(".link").replaceChildren(...parts(`${short.host}${short.pathname}`));
       setText(find(".code"), spelled(room));
-      codeOf(room);
+      drawCode(room);
     },
   };
 }

@@ -1,5 +1,4 @@
-// The student's page: it shows the lecturer's step, takes one answer per question, and can show earlier
-// steps.
+// The student's page: it shows the lecturer's step or earlier ones, and takes one answer per question.
 
 import { ask, feedback, isRight, said } from "../lessons/question.js";
 import { make, setMessage, setText } from "../shared/view.js";
@@ -78,12 +77,8 @@ let drawn = ""; // the state that was drawn last; a form that is being filled in
 function draw() {
   const shown = at < 0 ? state : past[at];
   const { mine, place, draft } = shown;
-  const now = JSON.stringify([
-    keyOf(shown),
-    at < 0,
-    mine ?? null,
-    place?.shown ?? [draft?.number, draft?.proposals, draft?.checking],
-  ]);
+  const progress = place?.shown ?? [draft?.number, draft?.proposals, draft?.checking];
+  const now = JSON.stringify([keyOf(shown), at < 0, mine ?? null, progress]);
   drawFooter(shown);
   if (now === drawn) return;
   const isNew = keyOf(shown) !== JSON.parse(drawn || "[]")[0];
@@ -93,7 +88,7 @@ function draw() {
   for (const selector of [".outcome", ".drawn", ".why"]) find(selector).replaceChildren();
   if (place) drawStep(shown);
   else if (draft) drawDraft(shown);
-  else drawLobby();
+  else drawWords("", "You are in", "Wait for the lecturer to begin. This page then follows by itself.");
   if (isNew) scrollTo(0, 0);
 }
 
@@ -101,10 +96,6 @@ function drawWords(place, title, words) {
   setText(find(".lesson .place"), place);
   setText(find(".lesson h2"), title);
   find(".words").replaceChildren(...words.split("\n").map((text) => make("p", "", text)));
-}
-
-function drawLobby() {
-  drawWords("", "You are in", "Wait for the lecturer to begin. This page then follows by itself.");
 }
 
 function drawStep({ place, title, of, words, question, mine, counts }) {
@@ -137,11 +128,8 @@ function drawQuestion(question, place) {
 }
 
 function drawDraft({ draft, mine }) {
-  drawWords(
-    `Word ${draft.number}`,
-    "You are the draft",
-    "The whole class guesses, and the large model checks your most frequent guesses.",
-  );
+  const words = "The whole class guesses, and the large model checks your most frequent guesses.";
+  drawWords(`Word ${draft.number}`, "You are the draft", words);
   find(".lesson .text").hidden = false;
   drawText(find(".lesson .text"), draft);
   const scores = make("div");
@@ -168,8 +156,7 @@ function drawProposal({ number }) {
   };
 }
 
-// Sends one answer. It counts as sent when the server has it. Meanwhile the class may have moved on to
-// another question.
+// Sends one answer, which counts when the server has it. Meanwhile the class may be at another question.
 async function submit(button, name, body) {
   const step = keyOf(state);
   button.disabled = true;

@@ -1,5 +1,4 @@
-// Whether this browser leads a class. It is a file of its own, so that the page knows it without fetching the
-// other scripts of the classroom.
+// Whether this browser leads a class. The page needs this file alone, without the rest of the classroom.
 
 import { kept } from "../shared/memory.js";
 

@@ -1,5 +1,4 @@
-// The codec laboratory: a sentence that Alice sends to Bob, the distributions of its indices, and Tunstall
-// codes.
+// The codec laboratory: a sentence from Alice to Bob, the distributions of its indices, and Tunstall codes.
 
 import { offer } from "../page/setup.js";
 import { Asker } from "../shared/lab_view.js";
@@ -14,36 +13,16 @@ const shownToken = (text) => (text === OTHER ? text : visible(text));
 
 const options = (select, entries) => select.replaceChildren(...entries.map(([value, name]) => new Option(name, value)));
 
-// Returns a function that shows a view in this element: it creates the plot at the first call and updates it
-// later.
-function plotIn(host, plotly) {
-  let plot = null;
-  return (view) => {
-    if (plot) return plot.show(view);
-    plot = new Plot(plotly, view);
-    host.append(plot.element);
-  };
-}
-
 // Draws Bob's text: each token above its index in bits. Tokens that differ from the recorded text are marked.
 function drawReceived(host, tokens, chosen, choose) {
-  fillRows(
-    host,
-    tokens,
-    () => makeButton("sent"),
-    (button, token, i) => {
-      const text = make("span", "text", visible(token.text));
-      const bits = make("span", "bits", token.bits);
-      button.replaceChildren(text, bits);
-      button.classList.toggle("other", !token.recorded);
-      button.setAttribute("aria-pressed", String(i === chosen));
-      button.setAttribute(
-        "aria-label",
-        `token ${i + 1}: ${visible(token.text)}, index ${token.index}, bits ${token.bits}`,
-      );
-      button.onclick = () => choose(i);
-    },
-  );
+  const sent = () => makeButton("sent");
+  fillRows(host, tokens, sent, (button, token, i) => {
+    button.replaceChildren(make("span", "text", visible(token.text)), make("span", "bits", token.bits));
+    button.classList.toggle("other", !token.recorded);
+    button.ariaPressed = String(i === chosen);
+    button.ariaLabel = `token ${i + 1}: ${visible(token.text)}, index ${token.index}, bits ${token.bits}`;
+    button.onclick = () => choose(i);
+  });
 }
 
 // Draws the transmission of one token: the proposals that both sides drew, the index, and its bits.
@@ -73,6 +52,8 @@ function drawMessage(host, token, number, method) {
   );
 }
 
+const TOKEN_CAPTION =
+  "Bits sent for each token. H is the entropy of the index of the token that Alice takes, for proposals drawn with and without replacement.";
 const TOKEN_COLUMNS = ["#", "token", "index", "bits sent", "ideal, Zipf", "D_KL", "H with", "H without"];
 
 function tokenTable(tokens) {
@@ -83,24 +64,15 @@ function tokenTable(tokens) {
     `${token.bits} (${token.bits.length})`,
     ...[token.ideal, token.kl, token.entropy_with, token.entropy_without].map((bits) => bits.toFixed(2)),
   ]);
-  return {
-    caption:
-      "Bits sent for each token. H is the entropy of the index of the token that Alice takes, for proposals drawn with and without replacement.",
-    columns: TOKEN_COLUMNS,
-    rows,
-  };
+  return { caption: TOKEN_CAPTION, columns: TOKEN_COLUMNS, rows };
 }
 
 // Draws a table in which P and Q can be edited.
 function drawEditor(host, names, p, q, changed) {
   const rows = names.map((name, i) => {
     const inputs = [p, q].map((probabilities, column) => {
-      const input = Object.assign(make("input"), {
-        type: "number",
-        min: 0,
-        step: "any",
-        value: Number(probabilities[i].toPrecision(4)),
-      });
+      const value = Number(probabilities[i].toPrecision(4));
+      const input = Object.assign(make("input"), { type: "number", min: 0, step: "any", value });
       input.setAttribute("aria-label", `${"PQ"[column]} of ${shownToken(name)}`);
       input.addEventListener("change", changed);
       return make("td", "", input);
@@ -111,17 +83,15 @@ function drawEditor(host, names, p, q, changed) {
 }
 
 function edited(host) {
-  const column = (i) =>
-    [...host.querySelectorAll(`tbody td:nth-child(${i}) input`)].map((input) =>
-      input.value === "" ? null : Number(input.value),
-    );
+  const number = ({ value }) => (value === "" ? null : Number(value));
+  const column = (i) => [...host.querySelectorAll(`tbody td:nth-child(${i}) input`)].map(number);
   return { p: column(2), q: column(3) };
 }
 
 function mountSentence(element, props, server, onToken) {
   const find = (selector) => element.querySelector(selector);
   const asker = new Asker(find(".message"), [".received", ".message-of-one", ".wrap"].map(find));
-  const plot = plotIn(find(".bits-plot"), props.plotly);
+  const plot = new Plot(props.plotly, find(".bits-plot"));
   let [view, chosen, seed] = [null, 0, null];
 
   function choose(i) {
@@ -138,16 +108,12 @@ function mountSentence(element, props, server, onToken) {
     view = answer;
     const drawn = view.tokens.filter((token) => !token.recorded).length;
     const other = `With seed ${view.seed}, ${drawn} of ${view.tokens.length} tokens (dotted) differ from the recorded text. P and Q are still those of the recorded text.`;
-    setText(
-      find(".note.seed"),
-      seed === null
-        ? `The text continues the prompt “${view.prompt}”. The pair of models wrote it with ${view.seed} as the seed of the shared randomness.`
-        : other,
-    );
+    const recorded = `The text continues the prompt “${view.prompt}”. The pair of models wrote it with ${view.seed} as the seed of the shared randomness.`;
+    setText(find(".note.seed"), seed === null ? recorded : other);
     find("button.recorded").hidden = seed === null;
     tableOf(find(".wrap"), { caption: "The whole sentence", columns: ["", "bits", "per token"], rows: view.totals });
     tableOf(find(".tokens-table"), tokenTable(view.tokens));
-    plot(view.plot);
+    plot.show(view.plot);
     const most = view.tokens.reduce((best, token, i) => (token.index > view.tokens[best].index ? i : best), 0);
     choose(most);
   }
@@ -184,24 +150,19 @@ function mountSentence(element, props, server, onToken) {
 function mountDistributions(element, props, server) {
   const find = (selector) => element.querySelector(selector);
   const asker = new Asker(find(".distributions-message"), [find(".distributions-plot")]);
-  const plot = plotIn(find(".distributions-plot"), props.plotly);
+  const plot = new Plot(props.plotly, find(".distributions-plot"));
   const presets = props.presets.map(([name, names, p, q]) => ({ name, names, p, q }));
   const host = find(".distributions-table");
-  const ask = () =>
-    asker.ask(
-      () => server.distributions({ method: find(".codec").value, ...edited(host) }),
-      (view) => plot(view.plot),
-    );
+  const question = () => server.distributions({ method: find(".codec").value, ...edited(host) });
+  const ask = () => asker.ask(question, (view) => plot.show(view.plot));
 
   function show({ names, p, q }) {
     drawEditor(host, names, p, q, ask);
     ask();
   }
   function list(chosen) {
-    options(
-      find(".preset"),
-      presets.map(({ name }, i) => [i, name]),
-    );
+    const entries = presets.map(({ name }, i) => [i, name]);
+    options(find(".preset"), entries);
     find(".preset").value = chosen;
     show(presets[chosen]);
   }
@@ -219,21 +180,16 @@ function mountDistributions(element, props, server) {
 function mountTunstall(element, props, server) {
   const find = (selector) => element.querySelector(selector);
   const asker = new Asker(find(".word-message"), [".about-word", ".phrases", ".rate-plot", ".codebook"].map(find));
-  const plot = plotIn(find(".rate-plot"), props.plotly);
+  const plot = new Plot(props.plotly, find(".rate-plot"));
 
   function take(view) {
     setText(find(".about-word"), view.sentence);
     const shown = [["header", view.header], ...view.phrases];
-    fillRows(
-      find(".phrases"),
-      shown,
-      () => make("span", "sent"),
-      (item, [phrase, word], i) => {
-        item.replaceChildren(make("span", i ? "text" : "text head", phrase), make("span", "bits", word));
-      },
-    );
+    const draw = (item, [phrase, word], i) =>
+      item.replaceChildren(make("span", i ? "text" : "text head", phrase), make("span", "bits", word));
+    fillRows(find(".phrases"), shown, () => make("span", "sent"), draw);
     tableOf(find(".codebook"), view.codebook);
-    plot(view.plot);
+    plot.show(view.plot);
   }
   function ask() {
     const weights = find(".weights")
@@ -250,12 +206,8 @@ function mountTunstall(element, props, server) {
 
 export function mount(element, props, server) {
   if (props.sentences.length === 0) {
-    element
-      .querySelector(".part")
-      .replaceChildren(
-        make("p", "", "No sentences are recorded in this copy: run python -m components.codecs.record_sentences."),
-      );
-    return;
+    const missing = "No sentences are recorded in this copy: run python -m components.codecs.record_sentences.";
+    return element.querySelector(".part").replaceChildren(make("p", "", missing));
   }
   options(element.querySelector(".codec"), props.codecs);
   const sentence = mountSentence(element, props, server, mountDistributions(element, props, server));

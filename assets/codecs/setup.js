@@ -2,8 +2,7 @@
 
 const CODE = ["weights", "k", "word"];
 
-// sentence: { get(), set(number, seed) }, with numbers from 0; code: the inputs by name, and ask(), which requests the
-// code.
+// sentence: { get(), set(number, seed) }, with numbers from 0; code: its inputs by name, and ask().
 export function setupOf(count, sentence, code) {
   const text = (name) => ({ kind: "text", default: code.inputs[name].defaultValue });
   const { min, max, defaultValue } = code.inputs.k;
@@ -14,18 +13,17 @@ export function setupOf(count, sentence, code) {
     k: { kind: "number", default: Number(defaultValue), least: Number(min), most: Number(max), whole: true },
     word: text("word"),
   };
-
-  function get() {
-    const { number, seed } = sentence.get();
-    const typed = Object.fromEntries(CODE.map((name) => [name, code.inputs[name].value]));
-    return { sentence: number + 1, seed, ...typed };
-  }
-
-  function set(values) {
-    sentence.set(values.sentence - 1, values.seed);
-    for (const name of CODE) code.inputs[name].value = values[name];
-    code.ask();
-  }
-
-  return { fields, get, set };
+  return {
+    fields,
+    get() {
+      const { number, seed } = sentence.get();
+      const typed = Object.fromEntries(CODE.map((name) => [name, code.inputs[name].value]));
+      return { sentence: number + 1, seed, ...typed };
+    },
+    set(values) {
+      sentence.set(values.sentence - 1, values.seed);
+      for (const name of CODE) code.inputs[name].value = values[name];
+      code.ask();
+    },
+  };
 }

@@ -2,7 +2,7 @@
 
 import { KINDS } from "../shared/catalogue.js";
 import { term } from "../shared/glossary.js";
-import { appendInk, appendText } from "../shared/labels.js";
+import { appendText, tokenElement } from "../shared/labels.js";
 import { decodingSeconds, median } from "../shared/totals.js";
 import { fillRows, make, makeButton, setText } from "../shared/view.js";
 import { Controls } from "./controls.js";
@@ -33,7 +33,7 @@ function numbers(lane, plain) {
 export function compared(lane) {
   if (lane.phase !== "finished") return ["–", ""];
   const ratio = typicalSpeed(lane) / typicalSpeed(reference());
-  return [ratio.toFixed(2), pace(ratio)];
+  return [ratio.toFixed(2), Math.abs(ratio - 1) > NOISE ? "times plain" : "about the same"];
 }
 
 // Tokens per second, computed from the median time of a round and the mean tokens of a round. Time per token
@@ -45,10 +45,6 @@ function typicalSpeed({ rounds, totals }) {
 
 // Milliseconds per token, from `typicalSpeed`. A reader can compute the relative speed from these digits.
 export const milliseconds = (lane) => (1000 / typicalSpeed(lane)).toFixed(2);
-
-function pace(ratio) {
-  return Math.abs(ratio - 1) > NOISE ? "times plain" : "about the same";
-}
 
 const NOTHING_YET = "Press Run, and the text grows here";
 const EMPTY = {
@@ -71,13 +67,6 @@ export function judged(column, lane) {
   return { ...found, reason: reason(column.method, found, setting), change: change(lane) };
 }
 
-function tokenElement(token) {
-  const element = make("span", `token ${token.kind}`);
-  element.title = KINDS[token.kind];
-  appendInk(element, token.text);
-  return element;
-}
-
 export class ColumnView {
   constructor(column, choices, { changed, remove }) {
     this.column = column;
@@ -86,40 +75,28 @@ export class ColumnView {
     this.marked = "";
     this.phase = "";
     this.controls = new Controls(column, choices, changed);
-    const parts = [this.header(remove), this.judgement(), this.story(), this.tiles(), this.reasons()];
-    this.element = make("article", "card column", ...parts);
-  }
-
-  header(remove) {
     this.title = make("h3", "visually-hidden");
     this.remove = makeButton("remove", "×", remove);
-    return make("header", "", this.title, this.controls.element, this.remove);
-  }
-
-  tiles() {
+    this.prompt = make("span", "prompt");
+    this.tokens = make("span", "tokens");
+    this.text = Object.assign(make("div", "story", this.prompt, this.tokens), { tabIndex: 0, role: "region" });
+    const [said, change, reason] = ["said", "change", "reason"].map((name) => make("p", name));
+    const places = make("dl", "places");
+    this.parts = { said, change, places, reason };
     this.numbers = {};
     const tiles = Object.entries(TILES).map(([name, label]) => {
       this.numbers[name] = [make("dd", name), make("dd", "note")];
       return make("div", "", make("dt", "", TERMS[name] ? term(TERMS[name], label) : label), ...this.numbers[name]);
     });
-    return make("dl", "tiles", ...tiles);
-  }
-
-  judgement() {
-    this.parts = { said: make("p", "said"), change: make("p", "change") };
-    return make("div", "judgement", ...Object.values(this.parts));
-  }
-
-  reasons() {
-    Object.assign(this.parts, { places: make("dl", "places"), reason: make("p", "reason") });
-    return make("div", "reasons", this.parts.places, this.parts.reason);
-  }
-
-  story() {
-    this.prompt = make("span", "prompt");
-    this.tokens = make("span", "tokens");
-    this.text = make("div", "story", this.prompt, this.tokens);
-    return Object.assign(this.text, { tabIndex: 0, role: "region" });
+    this.element = make(
+      "article",
+      "card column",
+      make("header", "", this.title, this.controls.element, this.remove),
+      make("div", "judgement", said, change),
+      this.text,
+      make("dl", "tiles", ...tiles),
+      make("div", "reasons", places, reason),
+    );
   }
 
   // old: whether the shown run has other settings than the column now.
@@ -147,10 +124,10 @@ export class ColumnView {
     if (lane) appendText(this.prompt, state.prompt);
   }
 
-  // Appends new tokens. The text scrolls with them unless the visitor has scrolled up. When the run ends, it
-  // scrolls back to the top.
+  // Appends new tokens. The text follows them unless the visitor has scrolled up, and returns to the top at the end.
   append({ tokens, phase }) {
-    const added = tokens.slice(this.elements.length).map(tokenElement);
+    const titled = ({ kind, text }) => Object.assign(tokenElement(kind, text), { title: KINDS[kind] });
+    const added = tokens.slice(this.elements.length).map(titled);
     if (added.length > 0) {
       const { scrollTop, clientHeight, scrollHeight } = this.text;
       this.elements.push(...added);

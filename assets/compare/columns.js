@@ -1,7 +1,7 @@
 // Writes and reads columns in the notation of the address: method, topology, k and draft, as in "ersd.sequence.4.own".
 // Equal notation means equal settings. A topology without k leaves k out. Autoregressive decoding is "ar".
 
-import { shortened } from "../shared/labels.js";
+import { quoted } from "../shared/labels.js";
 
 let last = 0; // number of the newest column
 
@@ -14,12 +14,12 @@ export class Columns {
     this.mostDrafted = mostDrafted;
   }
 
-  written({ method, topology, k, draft }) {
+  written = ({ method, topology, k, draft }) => {
     if (method === "ar") return method;
     return [method, topology, ...(this.withoutK.includes(topology) ? [] : [k]), draft].join(".");
-  }
+  };
 
-  writtenAll = (columns) => columns.map((column) => this.written(column)).join(",");
+  writtenAll = (columns) => columns.map(this.written).join(",");
 
   // Parses a list of columns. The Error names the wrong column and says what would be right.
   parsedAll(text) {
@@ -38,7 +38,7 @@ export class Columns {
     column.draft = parts.at(-1);
     if (this.fits(column) && this.written(column) === text) return column;
     throw new Error(
-      `“\u2068${shortened(text, 60)}\u2069” in the address is not a column; write a column like ersd.sequence.4.own, or ar`,
+      `${quoted(text, 60)} in the address is not a column; write a column like ersd.sequence.4.own, or ar`,
     );
   }
 

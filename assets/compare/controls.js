@@ -14,12 +14,8 @@ export class Controls {
     this.changed = changed;
     this.element = make("div", "choices");
     const k = Object.assign(make("input"), { type: "number", min: 1, max: mostDrafted, step: 1 });
-    this.inputs = {
-      method: select(choices.method),
-      draft: select(choices.draft),
-      topology: select(choices.topology),
-      k,
-    };
+    const [method, draft, topology] = [choices.method, choices.draft, choices.topology].map(select);
+    this.inputs = { method, draft, topology, k };
     for (const [name, input] of Object.entries(this.inputs)) {
       this.element.append(make("label", name, make("span", "", LABELS[name]), input));
       input.addEventListener("change", () => this.take());
@@ -30,13 +26,8 @@ export class Controls {
   }
 
   take() {
-    const { method, draft, topology, k } = this.inputs;
-    Object.assign(this.column, {
-      method: method.value,
-      draft: draft.value,
-      topology: topology.value,
-      k: k.valueAsNumber,
-    });
+    for (const name of ["method", "draft", "topology"]) this.column[name] = this.inputs[name].value;
+    this.column.k = this.inputs.k.valueAsNumber;
     this.show();
     this.changed();
   }

@@ -32,8 +32,7 @@ export function verdict(lane, reference) {
   return { same: null, at, line: length > 0 ? `Same as plain decoding so far: ${count(length, "token")}` : "" };
 }
 
-// A sentence that explains why the texts are equal or differ. greedy: whether the temperature is 0; dtype:
-// the type of the target's numbers.
+// Why the texts are equal or differ. greedy: whether the temperature is 0; dtype: the target's type of numbers.
 export function reason(method, { same, at }, { greedy, dtype }) {
   if (same === null) return "";
   if (INVARIANT.includes(method)) return same ? kept(method, dtype) : rounded(at, dtype);

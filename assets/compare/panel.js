@@ -1,30 +1,19 @@
-// The comparison: several methods side by side, from one prompt and seed. If a column is changed after a run,
-// it is run again automatically.
+// The comparison: several methods side by side, from one prompt and seed. A changed column is run again.
 
 import { onModels } from "../page/models.js";
 import { pairLine, pairWords, RECORDED, writesCode } from "../page/pair.js";
 import { offer } from "../page/setup.js";
+import { whenOpen } from "../page/tabs.js";
 import { mountFailure } from "../shared/failure.js";
-import { onSize } from "../shared/lab_view.js";
 import { tableOf } from "../shared/plot.js";
 import { onFrame, setText } from "../shared/view.js";
 import { ColumnView, judged } from "./column.js";
 import { Columns } from "./columns.js";
 import { fieldsOf, Shared } from "./shared.js";
-import {
-  begin,
-  forgetRecorded,
-  isActive,
-  laneOf,
-  notify,
-  reference,
-  showRecorded,
-  stale,
-  state,
-  stop,
-  subscribe,
-} from "./state.js";
+import * as runs from "./state.js";
 import { beside, HEAD, rows, status, summary } from "./words.js";
+
+const { state, isActive } = runs;
 
 const SETTLED = 500; // milliseconds after the last change of a column until the column is run again
 const AGAIN = 2000; // milliseconds until the recorded comparison is requested again
@@ -53,15 +42,14 @@ class Comparison {
     this.connect();
     this.setColumns(this.fields.columns.default);
     this.drawSoon = onFrame(() => this.draw());
-    subscribe(this.drawSoon);
+    runs.subscribe(this.drawSoon);
     this.models = [];
     onModels((pair) => this.loaded(pair));
     this.record = null;
-    onSize(element, () => this.fetchRecord(server)); // when the tab becomes visible
+    whenOpen(element, () => this.fetchRecord(server));
   }
 
-  // Each pair has its own example prompt. When another pair is loaded, its example replaces that of the pair
-  // before, if nothing was run yet.
+  // Each pair has its own example prompt, which replaces that of the pair before if nothing was run yet.
   loaded({ models, chats }) {
     this.models = models;
     this.drawSoon();
@@ -71,7 +59,7 @@ class Comparison {
     const prompt = this.props.prompts[writesCode(models) ? "programs" : chats ? "questions" : "stories"];
     this.fields.prompt.default = prompt;
     if (prompt === before || values.prompt !== before || !["idle", "recorded"].includes(state.phase)) return;
-    forgetRecorded();
+    runs.forgetRecorded();
     this.shared.values = { ...values, prompt };
     this.open();
   }
@@ -87,23 +75,19 @@ class Comparison {
     this.open();
   }
 
-  // Shows the recorded comparison if it has the form's settings. The prompt may also be the example for the
-  // loaded pair.
+  // Shows the recorded comparison if it has the form's settings. The prompt may also be the loaded pair's example.
   open() {
     const { record, columns } = this;
     const known = (column) => column.method === "ar" || record.lanes[columns.written(column)];
     const { prompt } = this.shared.values;
     const isExample = [record?.shared.prompt, this.fields.prompt.default].includes(prompt);
     if (record && isExample && this.shared.fits({ ...record.shared, prompt }) && state.columns.every(known))
-      showRecorded(record, prompt, (column) => columns.written(column));
+      runs.showRecorded(record, prompt, columns.written);
   }
 
   connect() {
-    this.find("form").addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.run();
-    });
-    this.find(".stop").addEventListener("click", stop);
+    this.find("form").addEventListener("submit", () => this.run());
+    this.find(".stop").addEventListener("click", runs.stop);
     this.find(".add").addEventListener("click", () => this.add());
     const side = this.find(".side");
     side.addEventListener("pointerover", (event) => this.light(event.target.closest(".token")));
@@ -144,13 +128,10 @@ class Comparison {
   // Makes a view for each column and keeps the existing views.
   fill() {
     const there = new Map(this.views.map((view) => [view.column, view]));
-    this.views = state.columns.map((column) => there.get(column) ?? this.newView(column));
+    const acts = (column) => ({ changed: () => this.follow(), remove: () => this.remove(column) });
+    this.views = state.columns.map((column) => there.get(column) ?? new ColumnView(column, this.props, acts(column)));
     this.find(".side").replaceChildren(...this.views.map((view) => view.element));
-    notify();
-  }
-
-  newView(column) {
-    return new ColumnView(column, this.props, { changed: () => this.follow(), remove: () => this.remove(column) });
+    runs.notify();
   }
 
   // Runs all columns again.
@@ -168,19 +149,15 @@ class Comparison {
     const asked = columns.map(({ id, ...own }) => ({ name: id, ...own }));
     const models = anew ? null : state.setup.models;
     const request = { ...shared, max_new_tokens: length, columns: asked, reference: anew, models };
-    begin(values, columns, (column) => this.columns.written(column), anew, request);
+    runs.begin(values, columns, this.columns.written, anew, request);
   }
 
-  stale = () => stale((column) => this.columns.written(column));
+  stale = () => runs.stale(this.columns.written);
 
   // Whether the models that are loaded now differ from those that wrote the shown texts.
   areOthers() {
     const names = (models) => models.map(({ name }) => name).join();
     return this.models.length > 0 && state.setup !== null && names(state.setup.models) !== names(this.models);
-  }
-
-  canFollow() {
-    return !isActive() && reference()?.phase === "finished" && this.shared.fits(state.shared);
   }
 
   // Runs the changed columns again when the visitor pauses.
@@ -189,7 +166,8 @@ class Comparison {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
       const columns = this.stale();
-      if (columns.length === 0 || !this.canFollow()) return;
+      const isComplete = !isActive() && runs.reference()?.phase === "finished";
+      if (columns.length === 0 || !isComplete || !this.shared.fits(state.shared)) return;
       if (state.phase === "recorded" || this.areOthers())
         this.run(); // the recorded seconds are from another machine or other models
       else this.start(columns, false);
@@ -234,10 +212,9 @@ class Comparison {
       tableOf(this.find(".scroll"), { caption: CAPTION, columns: HEAD, rows: rows(views) });
   }
 
-  // Each column has a mark where its text first differs from plain decoding. A column of plain decoding shows
-  // the marks of all columns.
+  // Each column is marked where it first differs from plain decoding, whose column shows the marks of all columns.
   markPartings() {
-    const places = this.views.map(({ column }) => judged(column, laneOf(column)));
+    const places = this.views.map(({ column }) => judged(column, runs.laneOf(column)));
     const marks = (said, label) => (said.same === false ? [{ at: said.at, label }] : []);
     const ofOthers = places.flatMap((place, i) => marks(place, `column ${i + 1} differs`));
     this.views.forEach((view, i) =>
@@ -251,7 +228,7 @@ class Comparison {
   }
 
   set({ columns, ...shared }) {
-    forgetRecorded();
+    runs.forgetRecorded();
     this.shared.values = shared;
     this.choose(columns);
     this.open();

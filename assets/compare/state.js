@@ -39,8 +39,7 @@ export function stale(written) {
   return state.columns.filter((column) => column.method !== "ar" && laneOf(column)?.asked !== written(column));
 }
 
-// Shows a recorded comparison { shared, models, lanes } while there is no run. The keys of `lanes` are the columns'
-// settings. next: the prompt that Run decodes.
+// Shows a record { shared, models, lanes: by columns' settings } while there is no run. next: the prompt of Run.
 export function showRecorded({ shared, models, lanes }, next, written) {
   if (state.phase !== "idle") return;
   const decoded = (name, asked) => {
@@ -63,8 +62,7 @@ export function forgetRecorded() {
   notify();
 }
 
-// Begins to run columns: the reference and then all columns, or only some columns if the reference is known
-// already. asked: the request to the server.
+// Begins to run columns, after the reference if it is not known yet. asked: the request to the server.
 export function begin(shared, columns, written, anew, asked) {
   if (anew) {
     state.lanes.clear();

@@ -42,8 +42,7 @@ const STATUS = {
   error: () => "",
 };
 
-// A sentence about the state. isOther: whether Run would use other models than those that wrote the shown
-// texts.
+// A sentence about the state. isOther: whether Run would use other models than those of the shown texts.
 export const status = (views, isOther) => STATUS[state.phase](views, isOther);
 
 // The text for screen readers: the start and the end of a run, not every token.
@@ -86,7 +85,6 @@ function measured(column, lane) {
   const { totals } = lane ?? {};
   if (!totals?.rounds) return Array(6).fill("–");
   const speed = column.method === "ar" ? "1" : compared(lane).filter(Boolean).join(", ");
-  return [totals.tokens, totals.rounds, efficiency(lane), totals.decoding.toFixed(2), milliseconds(lane), speed].map(
-    String,
-  );
+  const seconds = totals.decoding.toFixed(2);
+  return [totals.tokens, totals.rounds, efficiency(lane), seconds, milliseconds(lane), speed].map(String);
 }

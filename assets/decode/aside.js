@@ -1,5 +1,4 @@
-// The panel beside the tree. It shows the gain of the run and links to what a visitor can do next, or the
-// race of the word that the visitor pressed.
+// The panel beside the tree: the gain of the run and what to do next, or the race of the pressed word.
 
 /** @import { State } from "../types.d.ts" */
 
@@ -91,11 +90,9 @@ function whyButton(open) {
     if (!word) return;
     const [box, at] = [texts, word].map((element) => element.getBoundingClientRect());
     const zoom = zoomOf(texts);
-    const left = Math.min(at.left - box.left, box.width - button.offsetWidth * zoom);
-    const top =
-      at.bottom + button.offsetHeight * zoom > box.bottom
-        ? at.top - box.top - button.offsetHeight * zoom
-        : at.bottom - box.top;
+    const [width, height] = [button.offsetWidth * zoom, button.offsetHeight * zoom];
+    const left = Math.min(at.left - box.left, box.width - width);
+    const top = (at.bottom + height > box.bottom ? at.top - height : at.bottom) - box.top;
     button.hidden = at.bottom < box.top || at.top > box.bottom;
     button.style.translate = `${Math.max(0, left) / zoom}px ${Math.max(0, top) / zoom}px`;
   };

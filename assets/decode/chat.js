@@ -1,17 +1,10 @@
-// The conversation with a chat model: the earlier questions and answers, example questions, and the choice of
-// a new conversation.
+// The conversation with a chat model: earlier questions and answers, examples, and the choice of a new one.
 
 import { onModels } from "../page/models.js";
 import { isOther, writesCode } from "../page/pair.js";
 import { isWriting, state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 import { setFields } from "./fields.js";
-
-const answerOf = (rounds) =>
-  rounds
-    .map(({ text }) => text)
-    .join("")
-    .trim();
 
 const field = () => /** @type {HTMLTextAreaElement} */ (document.querySelector("#prompt textarea"));
 
@@ -27,7 +20,7 @@ export function conversation(prompt, history) {
   isFresh = false; // a typed question continues the conversation, unless the switch says otherwise
   if (!setup || (document.body.hasAttribute("data-linked") && !begins)) return begins ? "" : history;
   if (begins || !setup.chat || (recorded && !again)) return "";
-  const answer = answerOf(rounds);
+  const answer = rounds.reduce((all, { text }) => all + text, "").trim();
   const turns = again || answer === "" ? before : [...before, setup.prompt, answer];
   return turns.length > 0 ? JSON.stringify(turns) : "";
 }
@@ -42,10 +35,8 @@ function ask(prompt) {
   isFresh = true;
   setFields({ prompt });
   document.getElementById("generate").click();
-  setTimeout(() => wanted === prompt && unwant(), DOUBLE);
+  setTimeout(() => wanted === prompt && (wanted = null), DOUBLE);
 }
-
-const unwant = () => (wanted = null);
 
 let answering = []; // names of the models that Generate would use
 let asked = null; // the run whose question was last written into the field
@@ -82,7 +73,7 @@ export function mountPrompts(element, { chats }) {
   });
   // A question that the visitor types replaces the one that was pressed.
   document.addEventListener("input", (event) => {
-    if (event.isTrusted && event.target === field()) unwant();
+    if (event.isTrusted && event.target === field()) wanted = null;
   });
   const turns = element.querySelector(".turns");
   const [followUp, fresh] = turns.querySelectorAll("input");

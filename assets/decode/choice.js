@@ -19,11 +19,7 @@ const CURVES = [
 const drawn = new WeakMap(); // the candidates that each element shows
 
 // Draws the figure and its table into the element, which is hidden if no tree was chosen.
-/**
- * @param {HTMLElement} element
- * @param {Candidate[]} [candidates]
- * @param {string} [name]
- */
+/** @param {HTMLElement} element @param {Candidate[]} [candidates] @param {string} [name] */
 export function drawChoice(element, candidates, name = "") {
   element.hidden = !candidates?.length;
   setText(element.querySelector("summary"), `${name}: why this tree?`);
@@ -43,25 +39,19 @@ export function drawChoice(element, candidates, name = "") {
   fillTable(element.querySelector("tbody"), rows);
 }
 
-// Draws one curve on an axis from 0 to its largest value. The candidate trees are evenly spaced, in the order
-// of k.
+// Draws one curve on an axis from 0 to its largest value, with the candidate trees in the order of k.
 function drawCurve(candidates, chosen, title, read, told) {
   const values = candidates.map(read);
   const most = Math.max(...values);
   const x = (i) => LEFT + (i * (WIDTH - 2 * LEFT)) / Math.max(1, values.length - 1);
   const y = (value) => HEIGHT - BOTTOM - (value / most) * (HEIGHT - TOP - BOTTOM);
   const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}` });
-  const words = (text, attributes) => {
-    const element = svg("text", attributes);
-    element.textContent = text;
-    return element;
-  };
   picture.append(
-    words(title, { x: LEFT, y: 12 }),
+    svg("text", { x: LEFT, y: 12 }, title),
     svg("polyline", { points: values.map((value, i) => `${x(i)},${y(value)}`).join(" ") }),
     ...values.map((value, i) => svg("circle", { cx: x(i), cy: y(value), r: i === chosen ? 5 : 2 })),
-    words(told(values[chosen]), { x: x(chosen), y: y(values[chosen]) - 8, class: "value" }),
-    ...candidates.map(({ paths }, i) => words(String(paths.length), { x: x(i), y: HEIGHT - 5, class: "tick" })),
+    svg("text", { x: x(chosen), y: y(values[chosen]) - 8, class: "value" }, told(values[chosen])),
+    ...candidates.map(({ paths }, i) => svg("text", { x: x(i), y: HEIGHT - 5, class: "tick" }, paths.length)),
   );
   setAll(picture.querySelectorAll("circle")[chosen], { class: "chosen" });
   return picture;

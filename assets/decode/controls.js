@@ -1,7 +1,7 @@
-// The form of a run: it begins a run with the values of its fields, stops a run, and disables fields that the
-// run would not use.
+// The form of a run: it begins and stops runs, and disables the fields that the run would not use.
 
 import { fieldOf, tellField, valuesOf } from "../page/fields.js";
+import { CHOICE } from "../page/models.js";
 import { onFields } from "../page/setup.js";
 import { SETTINGS } from "../shared/settings.js";
 import { begin, isExpecting, isWriting, lastSetup, state, stop, subscribe } from "../shared/store.js";
@@ -9,8 +9,6 @@ import { conversation } from "./chat.js";
 import { isOfShownRun, setFields } from "./fields.js";
 
 const FORM = "live";
-// The name of the form that chooses the models. Its values are in the same part of the address.
-const OF_MODELS = ["pair", "target", "draft", "dtype", "device"];
 
 // The settings of the next run as parameters of the server's endpoint.
 function settings() {
@@ -27,8 +25,8 @@ const NAMES = { question: "prompt", ...Object.fromEntries(SETTINGS.map(({ name, 
 
 // Returns the function that begins the run again after a lost connection.
 export function mountControls() {
-  const generate = /** @type {HTMLButtonElement} */ (document.getElementById("generate"));
-  const halt = /** @type {HTMLButtonElement} */ (document.getElementById("stop"));
+  const button = (id) => /** @type {HTMLButtonElement} */ (document.getElementById(id));
+  const [generate, halt] = [button("generate"), button("stop")];
   const prompt = document.querySelector("#prompt textarea");
   if (!prompt) return; // the panel may be served alone
 
@@ -62,7 +60,7 @@ export function mountControls() {
   document.addEventListener("input", ({ target }) => {
     const field = /** @type {HTMLElement | null} */ (/** @type {Element} */ (target).closest("[data-form]"));
     const { form, name } = field?.dataset ?? {};
-    const shapes = OF_MODELS.includes(name) || SETTINGS.some((setting) => setting.address === name && setting.shapes);
+    const shapes = CHOICE.includes(name) || SETTINGS.some((setting) => setting.address === name && setting.shapes);
     if (form === FORM && shapes) setFields({ tree: "" });
   });
   onFields(() => {

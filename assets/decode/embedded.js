@@ -1,5 +1,4 @@
-// The page that another page shows in a frame: it plays the run that its address names, in the same panels as
-// a saved page.
+// The page in such a frame: it plays the run that its address names, in the panels of a saved page.
 
 import { make, makeButton } from "../shared/view.js";
 import { decodedRun, recordedRun } from "./fetched.js";
@@ -13,8 +12,7 @@ export function start() {
   else shown(recordedRun(asked.get("trace") ?? "opening"));
 }
 
-// The server decodes a run only after a press, because the frame may be one of many on a page that nobody
-// reads.
+// The server decodes a run only after a press: the frame may be one of many on a page that nobody reads.
 function offer(asked) {
   const button = makeButton("", "Decode this run", () => {
     about().textContent = "The server decodes the run …";

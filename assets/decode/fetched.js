@@ -1,7 +1,6 @@
-// The run that the address of the embedded page names: a recorded run, or settings with which the server
-// decodes a run.
+// The run that the address of an embedded page names: a recorded run, or settings that the server decodes.
 
-import { stream } from "../shared/server.js";
+import { at, stream } from "../shared/server.js";
 import { SETTINGS } from "../shared/settings.js";
 import { recordedSettings } from "../shared/trace.js";
 
@@ -9,8 +8,6 @@ import { recordedSettings } from "../shared/trace.js";
 
 const NAME = /^[\w-]+$/;
 const FAILED = "The server did not decode this run. Try again later.";
-
-const at = (address) => new URL(address, document.baseURI).href;
 
 async function answered(address, options) {
   const answer = await fetch(at(address), options);
@@ -25,8 +22,7 @@ export async function recordedRun(name) {
   return (await answered(`files/traces/${name}.json`)).text();
 }
 
-// The settings of an address as parameters of the endpoint. They are described in
-// `components/page/settings.py`.
+// The settings of an address as parameters of the endpoint, as `components/page/settings.py` describes them.
 function parameters(asked) {
   const valueIn = ({ kind, address, remote }) => {
     if (!asked.has(address)) return remote;
@@ -60,13 +56,6 @@ export async function decodedRun(asked) {
   const decoded = await rounds(values);
   const paths = decoded.map(({ nodes }) => nodes.map(({ path }) => path)).sort((a, b) => b.length - a.length)[0];
   const models = { target: "the large model", draft: values.method === "ar" ? "" : "the small model" };
-  const run = {
-    ...recordedSettings({ ...values, history: [] }),
-    paths,
-    prompt_ids: [],
-    ...models,
-    prefill_seconds: 0,
-    rounds: decoded,
-  };
-  return JSON.stringify({ ...run, arithmetic: "", baseline: [], timings: [] });
+  const settings = recordedSettings({ ...values, history: [] });
+  return JSON.stringify({ ...settings, ...models, paths, rounds: decoded, prompt_ids: [], prefill_seconds: 0 });
 }

@@ -1,19 +1,17 @@
-// The fields of a run's settings. When a run is shown, they get its settings, and the page names the fields
-// that the visitor changes afterwards.
+// The fields of a run's settings. They show those of the shown run, and the page names later changes.
 
 import { fieldOf } from "../page/fields.js";
+import { CHOICE } from "../page/models.js";
 import { decode, onFields, openedWith } from "../page/setup.js";
 import { SETTINGS } from "../shared/settings.js";
 import { isActive, isBegun, state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 
-const WORDS = { length: "length", "top-k": "top-k", "top-p": "top-p", prompt: "prompt" };
 // A change of one of these fields is not reported: tree and conversation follow from other fields, measuring
 // plain decoding changes no text, and other models must be loaded first.
-const ASIDE = ["tree", "baseline", "history", "pair", "target", "draft", "dtype", "device"];
+const ASIDE = ["tree", "baseline", "history", ...CHOICE];
 
-// The settings that every record of a run contains. Only recorded runs of this page contain `chat` and
-// `history` too.
+// The settings of every record of a run. Only recorded runs of this page contain `chat` and `history` too.
 const OF_TEXT = SETTINGS.filter(({ name, recorded }) => recorded && !["chat", "history"].includes(name));
 
 let shown = null; // the fields of the run that is shown
@@ -29,8 +27,7 @@ function written(paths) {
   return counts.slice(0, counts.findLastIndex((count) => count > 0) + 1).join(".");
 }
 
-// The values in the address that describe a run. If its trees changed between rounds, the address contains no
-// tree.
+// The values in the address that describe a run. If its trees changed between rounds, it contains no tree.
 export const settingsOf = (setup) => ({
   ...Object.fromEntries(OF_TEXT.map((setting) => [setting.address, setup[setting.name] ?? setting.default])),
   ...(setup.choice
@@ -93,10 +90,9 @@ function changed() {
   return continues ? [] : names;
 }
 
-// A sentence that names the changed fields, or an empty text if there are none or if another message is more
-// important.
+// A sentence that names the changed fields; empty if there are none, or if another message is more important.
 export function changedWords() {
-  const names = changed().map((name) => WORDS[name] ?? name);
+  const names = changed();
   if (names.length === 0) return "";
   if (!isOutOfDate() && state.phase === "error") return "";
   if (!isOutOfDate() && state.phase === "stopped" && state.early) return NOTHING_DECODED;

@@ -1,6 +1,5 @@
-// Two timelines with a common time axis, for plain decoding and for this run. Each block is a call of the
-// large model. The block's width is the time of the call and of the guesses before it, and its ticks are the
-// tokens that the call yielded.
+// Two timelines with a common axis, for plain decoding and for this run. A block is a call of the large model; its
+// width is the time of the call and of the guesses before it, and its ticks are the tokens of the call.
 
 import { INVARIANT } from "../shared/catalogue.js";
 import { Drawing, setAll, svg } from "../shared/drawing.js";
@@ -50,8 +49,7 @@ class Lane {
     this.track.append(this.svg);
   }
 
-  // Computes the blocks. For each block, seconds is its time, guesses is the small model's part of that time,
-  // and tokens is the number of its tokens.
+  // Computes the blocks. seconds: their times; guesses: the small model's parts of these; tokens: how many.
   layout({ seconds, guesses, tokens }, scale) {
     const dot = 1 / devicePixelRatio;
     const whole = (pixels) => Math.round(pixels / dot) * dot; // blurred edges of blocks would merge
@@ -89,8 +87,7 @@ function box(x, width) {
   return `M${x.toFixed(2)} 0h${length}v${HEIGHT}h-${length}z`;
 }
 
-// The seconds, guesses and tokens of the run's blocks. A block's time is measured in several repeats; the
-// share of guessing in it was measured once.
+// The run's blocks. Their times are measured in several repeats, the share of guessing in them once.
 function ofRun(seconds) {
   const part = (round) => round.seconds.draft / Math.max(decodingSeconds(round), 1e-12);
   return {
@@ -100,8 +97,7 @@ function ofRun(seconds) {
   };
 }
 
-// One sentence that compares the two timelines: the speed of the run, the tokens of a call, and the time of a
-// call.
+// One sentence that compares the timelines: the speed of the run, and the tokens and the time of a call.
 export function account() {
   const { rounds, phase, setup } = state;
   if (setup.method === "ar") return "Plain decoding: one slow call for each token.";
@@ -135,10 +131,8 @@ class LanesView {
   constructor(element) {
     this.find = (selector) => element.querySelector(selector);
     this.element = element;
-    this.lanes = {
-      plain: new Lane(this.find(".lane.plain"), "plain"),
-      with: new Lane(this.find(".lane.with"), "with"),
-    };
+    const lane = (name) => new Lane(this.find(`.lane.${name}`), name);
+    this.lanes = { plain: lane("plain"), with: lane("with") };
     this.text = this.find(".plain-text");
     this.story = this.find(".story");
     this.tokens = this.find(".story .tokens");
@@ -200,8 +194,7 @@ class LanesView {
     if (isPlaying()) onceDrawn(() => void (this.text.scrollTop = this.text.scrollHeight));
   }
 
-  // Scrolls the run's text and the text of plain decoding together, by whole lines. Only the run's text has
-  // the question above it.
+  // Scrolls both texts together, by whole lines. Only the run's text has the question above it.
   align() {
     const { text, story } = this;
     const line = Number.parseFloat(getComputedStyle(text).lineHeight);

@@ -8,11 +8,7 @@ import { onFrame } from "../shared/view.js";
 export const pathKey = (path) => path.join(".");
 
 // The description of a drafted node's highlight, by which other panels find their elements of the same node.
-/**
- * @param {Round} round
- * @param {Node} node
- * @returns {Lit}
- */
+/** @param {Round} round @param {Node} node @returns {Lit} */
 export function ofNode(round, node) {
   return {
     round: round.number,
@@ -23,13 +19,8 @@ export function ofNode(round, node) {
   };
 }
 
-// The description of the highlight of the token that a round emitted at a step. It includes the token's node
-// if the token was drafted.
-/**
- * @param {Round} round
- * @param {number} step
- * @returns {Lit}
- */
+// The highlight of the token that a round emitted at a step, with the token's node if it was drafted.
+/** @param {Round} round @param {number} step @returns {Lit} */
 export function ofToken(round, step) {
   const token = round.tokens[step];
   const parent = round.nodes.length > 0 ? (round.steps[step]?.path ?? []) : [];
@@ -40,12 +31,8 @@ export function ofToken(round, step) {
   return { round: round.number, path: pathKey([...parent, "last"]), token_id: token.id, index: null, kind: token.kind };
 }
 
-// Whether an element with the highlight `what` lights up while `lit` is highlighted: it is the same node or
-// token, or it counts in the same row of the statistics.
-/**
- * @param {Lit | null} lit
- * @param {Lit | null} what
- */
+// Whether an element with the highlight `what` lights up with `lit`: it is the same token, or in the same row.
+/** @param {Lit | null} lit @param {Lit | null} what */
 export function matches(lit, what) {
   if (!lit || !what) return false;
   if (lit.path !== undefined) return lit.round === what.round && lit.path === what.path;
@@ -53,14 +40,12 @@ export function matches(lit, what) {
   return lit.index === what.index && what.index !== null;
 }
 
-// Highlights what `find(element)` returns while the pointer is on it. The arrow keys Up and Down move through
-// `items()`.
+// Highlights what `find(element)` returns while the pointer is on it. Up and Down move through `items()`.
 export function mountLight(element, find, items) {
   element.addEventListener("pointerover", (event) => light(find(event.target)));
   // Pressing a part focuses the whole drawing, which has no highlight of its own. The part stays highlighted.
   element.addEventListener("focusin", (event) => find(event.target) && light(find(event.target)));
-  // After a tap the pointer leaves at once. The tapped part stays highlighted until another part is
-  // highlighted.
+  // After a tap the pointer leaves at once, and the tapped part stays highlighted until the next one.
   element.addEventListener("pointerleave", ({ pointerType }) => pointerType !== "touch" && light(null));
   element.addEventListener("focusout", () => light(null));
   let at = -1;
@@ -87,9 +72,8 @@ export function mountMarks(elements, of, fits = matches) {
   return draw;
 }
 
-// Calls `draw` for each new selection, at most once a frame. If there is no round yet, the panel is emptied,
-// so that a run that has just begun does not show the previous one. Returns a function that says whether the
-// drawn selection is still selected.
+// Calls `draw` for each new selection, at most once a frame. Without a round, the panel is emptied, so that it does not
+// show the run before. Returns a function that says whether the drawn selection is still selected.
 export function mountSelected(element, draw) {
   let drawn = null;
   subscribe(

@@ -21,13 +21,8 @@ export function timely(selected) {
 }
 
 export function enter(element) {
-  element.animate(
-    [
-      { transform: "translateX(-28px)", opacity: 0 },
-      { transform: "none", opacity: 1 },
-    ],
-    { duration: TOOK, easing: "ease-out" },
-  );
+  const outside = { transform: "translateX(-28px)", opacity: 0 };
+  element.animate([outside, { transform: "none", opacity: 1 }], { duration: TOOK, easing: "ease-out" });
 }
 
 let running = []; // the animations of the current race
@@ -38,7 +33,7 @@ export function settle() {
   running = [];
 }
 
-// All bars start together and grow equally fast.
+// Animates a race: all bars start together and grow equally fast, so the shortest is complete first.
 export function run(bars) {
   const widths = bars.map((bar) => Number(bar.getAttribute("width")));
   const longest = Math.max(...widths);
@@ -57,9 +52,7 @@ export function fly(text, from, to) {
   document.querySelector(".shell").append(copy);
   const zoom = zoomOf(copy);
   const place = ({ left, top }) => `translate(${left / zoom}px, ${top / zoom}px)`;
-  const flight = copy.animate([{ transform: place(from) }, { transform: place(to) }], {
-    duration: TOOK,
-    easing: "ease-in-out",
-  });
+  const timing = { duration: TOOK, easing: "ease-in-out" };
+  const flight = copy.animate([{ transform: place(from) }, { transform: place(to) }], timing);
   flight.onfinish = flight.oncancel = () => copy.remove();
 }

@@ -1,7 +1,7 @@
 // The opening story for a new visitor. First, two rounds are explained slowly in one line of text. Then two
 // bars show the run and plain decoding at their recorded speeds. At the end the page says what to press next.
 
-import { appendInk, appendText, spoken } from "../shared/labels.js";
+import { appendText, spoken, tokenElement } from "../shared/labels.js";
 import { isMeasured, missingWords } from "../shared/speed.js";
 import { decisionsOf, isExpecting, lastDecision, seek, showAll, state } from "../shared/store.js";
 import { make, setText } from "../shared/view.js";
@@ -28,8 +28,7 @@ export function setStage(name) {
   document.body.dataset.stage = name;
 }
 
-// The sentence that is shown while both bars run. If plain decoding was stopped before its end, the sentence
-// says so.
+// The sentence while both bars run. It also says if plain decoding was stopped before its end.
 const both = (sentence = FEWER) => (!isMeasured(state) && !isExpecting() ? missingWords(state) : sentence);
 
 // The guesses on one path of the tree: first the accepted ones, then a rejected one and the guesses after it.
@@ -72,22 +71,17 @@ export function captions(round, again = false) {
   };
 }
 
-function word(kind, text) {
-  const element = make(kind === "rejected" ? "s" : "span", `token ${kind}`);
-  appendInk(element, text);
-  return element;
-}
-
 // The words of a round that are visible at one of its steps.
 /** @param {Round} round */
 function words(round, step, isCode) {
   const right = rightOf(round);
   const [isRight, isWritten] = [STEPS.indexOf(step) >= 2, step === "written"];
-  const own = round.tokens.slice(right).map(({ kind, text }) => word(kind, text));
+  const own = round.tokens.slice(right).map(({ kind, text }) => tokenElement(kind, text));
   const guesses = guessesOf(round).slice(0, isWritten ? right + 1 : Infinity);
   const kindOf = (i) => (i < right && isRight ? "accepted" : isWritten ? "rejected" : "ghost");
   const drawn = guesses.map(({ text }, i) => {
-    const element = word(kindOf(i), i < right ? round.tokens[i].text : isWritten ? text.trim() || text : text);
+    const shown = i < right ? round.tokens[i].text : isWritten ? text.trim() || text : text;
+    const element = tokenElement(kindOf(i), shown);
     element.style.setProperty("--at", String(i));
     return element;
   });
@@ -96,8 +90,7 @@ function words(round, step, isCode) {
   return make("span", `guesses ${step}`, ...kept, ...(isWritten ? own : []), ...out);
 }
 
-// Writes the line: the text just before the first explained round, the explained rounds, and the current one
-// at a step.
+// Writes the line: the text before the first explained round, the explained rounds, and the current one at a step.
 function drawLine(line, first, round, step) {
   const before = state.rounds
     .slice(0, first)
@@ -165,8 +158,7 @@ export function showStills() {
   view.stills.replaceChildren(...pictures);
 }
 
-// The parts of the play after Generate. In real time the answer first appears while it is decoded. Then it is
-// played again, together with plain decoding.
+// The parts of the play after Generate. In real time, the answer is played again together with plain decoding.
 export function ownStory() {
   if (state.setup.method === "ar") return [{}];
   if (paceNow() === "real") return [{}, { again: true, words: () => both(TOGETHER) }];

@@ -7,8 +7,7 @@ const JOINTLY =
   "decides on several positions at once, so its acceptance at a single position may be above that position's optimum";
 const LARGE = "so many drafts or tokens that the optimum is computed at every eighth position only, or not at all";
 
-// The text of the statistic “share of the optimum”: the share, and a note with the counts behind it.
-// reached: the sums of `Totals`.
+// The share of the optimum, and a note with the counts behind it. reached: the sums of `Totals`.
 export function reachedWords({ reached, rounds }, setup) {
   const { positions, accepted, optimum, variance, unknown } = reached;
   if (positions > 0 && setup?.topology !== "context")

@@ -1,21 +1,12 @@
-// Plays a run, and moves through it by keys. A play is a list of acts. An act is either a moment, which stays
-// on the screen while a sentence explains it, or a clock, which shows the run and plain decoding at their
-// measured speeds.
+// Plays a run, and moves through it by keys. A play is a list of acts: a moment, which a sentence explains, or a clock,
+// which shows the run and plain decoding at their measured speeds.
 
+import { observable } from "../shared/observable.js";
 import { durations, isMeasured } from "../shared/speed.js";
-import {
-  atEnd,
-  isActive,
-  lastDecision,
-  moveDecision,
-  moveRound,
-  seek,
-  showAll,
-  state,
-  subscribe,
-  toEnd,
-} from "../shared/store.js";
+import * as store from "../shared/store.js";
 import { sum } from "../shared/totals.js";
+
+const { state } = store;
 
 // The focused element gets the keys if it uses them itself.
 const USES_KEYS =
@@ -25,7 +16,7 @@ const USES_SPACE = "button, summary, a, label, [role=button]";
 /** @typedef {{ move: () => void, words: string, seconds: number }} Moment */
 /** @typedef {{ seconds?: number, words?: string | (() => string), again?: boolean, begin?: () => void }} Clock */
 
-const listeners = new Set();
+const changes = observable();
 let run = null; // the run that is being played, or null
 let acts = []; // the remaining acts
 let words = () => ""; // the sentence for the current moment
@@ -37,8 +28,7 @@ let frame = 0; // not the same variable: a timer's number may be that of another
 let clock = null;
 let pace = ""; // the speed of playing that the visitor chose, a name of PACES
 
-// The speeds of playing. perSecond: how many units pass in a second; a unit is a decision, a round, or a
-// second of the measured run.
+// perSecond: how many units pass in a second; a unit is a decision, a round, or a second of the measured run.
 const PACES = {
   real: { unit: "second", perSecond: 1 },
   decision: { unit: "decision", perSecond: 1.25 },
@@ -49,21 +39,18 @@ const PACES = {
 const TOO_FAST = "stories/target"; // the model of the story pair, which is too fast to follow in real time
 export const isReal = () => state.setup?.models.every(({ name }) => name !== TOO_FAST) ?? true;
 
-// The name of the present speed of playing. By default a run plays in real time if that is slow enough to
-// follow.
+// The name of the present speed. By default a run plays in real time if that is slow enough to follow.
 export const paceNow = () => pace || (isReal() ? "real" : "calm");
 
 export const isPlaying = () => run !== null;
 export const narration = () => words();
-export const onPlayer = (listener) => listeners.add(listener);
+export const onPlayer = changes.subscribe;
 // How far the clock is, in seconds of the measured run; null while no clock runs.
 export const passed = () => clock?.passed ?? null;
 // The factor by which the clock is slower than the measured run.
 export const slowness = () => (clock ? 1 / clock.rate : 1);
 
-function tell() {
-  for (const listener of listeners) listener();
-}
+const tell = () => changes.notify();
 
 // The end of each round of the run, and the duration of plain decoding so far, in measured seconds.
 function measured() {
@@ -93,11 +80,11 @@ function begin(act) {
   const { round } = state.selected;
   const from = state.veiled && !act.again ? (ends[round - Number(!isWhole())] ?? 0) : 0;
   clock = { passed: from, rate, last: performance.now() };
-  if (from === 0) seek(0, 0);
+  if (from === 0) store.seek(0, 0);
   step();
 }
 
-const isWhole = () => state.decision === lastDecision(state.selected.round);
+const isWhole = () => state.decision === store.lastDecision(state.selected.round);
 
 function next() {
   const act = acts.shift();
@@ -108,7 +95,7 @@ function next() {
 function finish() {
   const rest = atRest;
   pause();
-  showAll();
+  store.showAll();
   rest();
 }
 
@@ -117,8 +104,8 @@ function step() {
   if (state.run !== run) return pause();
   const { unit, perSecond } = PACES[paceNow()];
   if (unit === "decision") {
-    if (atEnd() && !isActive()) return next();
-    moveDecision(1);
+    if (store.atEnd() && !store.isActive()) return next();
+    store.moveDecision(1);
     timer = setTimeout(step, 1000 / perSecond);
     return tell();
   }
@@ -129,9 +116,9 @@ function step() {
   clock.passed = Math.min(wanted, Math.max(ends.at(-1), isMeasured(state) ? plain : 0));
   const late = ends.findIndex((end) => end > clock.passed + 1e-9);
   const last = (late < 0 ? ends.length : late) - 1;
-  if (last >= 0 && (last !== state.selected.round || !isWhole())) seek(last);
+  if (last >= 0 && (last !== state.selected.round || !isWhole())) store.seek(last);
   tell();
-  if (wanted > clock.passed && (!isActive() || isMeasured(state))) return next();
+  if (wanted > clock.passed && (!store.isActive() || isMeasured(state))) return next();
   frame = requestAnimationFrame(step);
 }
 
@@ -141,13 +128,12 @@ export function setPace(wanted) {
   if (isPlaying()) play();
 }
 
-// Plays from the current position, or from the start if the run is at its end. rest: called at the end,
-// unless the visitor stopped the play.
+// Plays from the current position, or from the start if it is the end. rest: called at the end, unless stopped.
 /** @param {(Moment | Clock)[]} wanted */
 export function play(wanted = [{}], rest = () => {}) {
   if (state.rounds.length === 0) return;
   halt();
-  if (atEnd() || state.follow || !state.veiled) seek(0, 0);
+  if (store.atEnd() || state.follow || !state.veiled) store.seek(0, 0);
   [run, acts, atRest] = [state.run, [...wanted], rest];
   next();
   tell();
@@ -177,10 +163,10 @@ export const manually = (move) => {
 };
 
 const KEYS = {
-  ArrowLeft: (shift) => (shift ? moveRound(-1) : moveDecision(-1)),
-  ArrowRight: (shift) => (shift ? moveRound(1) : moveDecision(1)),
-  Home: () => seek(0, 0),
-  End: toEnd,
+  ArrowLeft: (shift) => (shift ? store.moveRound(-1) : store.moveDecision(-1)),
+  ArrowRight: (shift) => (shift ? store.moveRound(1) : store.moveDecision(1)),
+  Home: () => store.seek(0, 0),
+  End: store.toEnd,
 };
 
 function pressed(event) {
@@ -211,7 +197,7 @@ export function mountKeys() {
   document.addEventListener("pointerdown", ({ target }) => {
     if (isPlaying() && /** @type {Element} */ (target).closest(TOUCHED)) pause();
   });
-  subscribe(() => {
-    if (isPlaying() && (state.run !== run || (state.recorded && isActive()))) pause();
+  store.subscribe(() => {
+    if (isPlaying() && (state.run !== run || (state.recorded && store.isActive()))) pause();
   });
 }

@@ -54,9 +54,8 @@ function laneElement() {
   );
 }
 
-// Draws a candidate's bar, from the start of the race to the candidate's arrival. The winner's bar ends with
-// a mark. If a bar is longer than the axis, an arrow follows the arrival time. A candidate that never arrives
-// has no bar.
+// Draws a bar from the start of the race to the candidate's arrival. The winner's bar ends with a mark, and one that is
+// cut off with an arrow after the arrival time. A candidate that never arrives has no bar.
 function fillRunner([bar, mark, time], arrival, { at, y, first, shape, shown }) {
   const isShown = shown && arrival !== null;
   const isCut = isShown && arrival > at.end;
@@ -110,8 +109,7 @@ class RaceView {
     this.relight(litNow());
   }
 
-  // Draws the arrivals of the candidates: the winner on top, and as many bars as fit. A line marks the
-  // winner's arrival.
+  // Draws the arrivals: the winner on top, and as many bars as fit. A line marks the winner's arrival.
   drawRace(step, decided, width, height) {
     const count = Math.min(LANES, Math.max(2, Math.floor((height - 20) / PITCH)));
     const { rows, left } = step ? leading(step, decided, count) : { rows: [], left: 0 };
@@ -128,13 +126,8 @@ class RaceView {
     const end = rows.length ? raceEnd(arrivals, 2 * Math.max(...shown.map((side) => firsts[side]))) : 1;
     const at = Object.assign((time) => x + (time / end) * (width - AFTER - x), { end });
     const finish = rows.length ? at(decided ? firsts.p : firsts.q) : x;
-    setAll(this.finish, {
-      x1: finish,
-      x2: finish,
-      y1: 0,
-      y2: rows.length * pitch,
-      display: rows.length ? "inline" : "none",
-    });
+    const display = rows.length ? "inline" : "none";
+    setAll(this.finish, { x1: finish, x2: finish, y1: 0, y2: rows.length * pitch, display });
     setAll(this.left, { x, y: rows.length * pitch + 14 });
     setText(this.left, left > 0 ? `and ${left} later ones` : "");
     fillRows(this.rows, rows, laneElement, (group, row, i) => {
@@ -188,11 +181,8 @@ class RaceView {
     });
   }
 
-  // Animates the race: all bars start together and grow equally fast, so that the shortest bar is complete
-  // first.
   run() {
-    const bars = [...this.rows.querySelectorAll("rect.bar")].filter((bar) => bar.getAttribute("display") !== "none");
-    run(bars);
+    run([...this.rows.querySelectorAll("rect.bar")].filter((bar) => bar.getAttribute("display") !== "none"));
   }
 
   // The race or the tests in words, for screen readers.
@@ -206,8 +196,7 @@ class RaceView {
     });
   }
 
-  // The highlight of a bar: that of the drafted child with the bar's token, or else that of the emitted
-  // token.
+  // The highlight of a bar: that of the drafted child with its token, or else that of the emitted token.
   what(target) {
     const row = this.meaning.get(target.closest?.(".row"));
     const round = selectedRound();
@@ -217,13 +206,8 @@ class RaceView {
     const node = children(round, step).find(({ token_id }) => token_id === row.token_id);
     if (node) return ofNode(round, node);
     if (row.token_id === step.token_id) return ofToken(round, number);
-    return {
-      round: round.number,
-      path: `${step.path.join(".")}|${row.token_id}`,
-      token_id: row.token_id,
-      index: null,
-      kind: null,
-    };
+    const path = `${step.path.join(".")}|${row.token_id}`;
+    return { round: round.number, path, token_id: row.token_id, index: null, kind: null };
   }
 }
 

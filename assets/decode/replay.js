@@ -1,19 +1,7 @@
 // Recorded runs: chosen from the list, named in the address (/?trace=name), or opened from a file.
 
 import { copyLink, copyText, offer, onFields, writeAddress } from "../page/setup.js";
-import {
-  decisionsOf,
-  hasParked,
-  isActive,
-  restore,
-  seek,
-  select,
-  show,
-  showAll,
-  state,
-  subscribe,
-  unpark,
-} from "../shared/store.js";
+import * as store from "../shared/store.js";
 import { checkSize, parse, toRun } from "../shared/trace.js";
 import { onFrame, reducedMotion, setMessage, setText } from "../shared/view.js";
 import { frameCode } from "./embed.js";
@@ -23,21 +11,14 @@ import { setStage, showStills, story } from "./opening.js";
 import { isPlaying, narration, onPlayer, pause, play } from "./player.js";
 import { saveAs } from "./save.js";
 
+const { state } = store;
+
 const LINKED = "The settings of this link are ready to run. Below is a recorded run.";
 const OWN = "own"; // the visitor's own run
 const FILE = "file"; // a run from a file
 const [CODE, CHAT] = ["code", "opening"]; // recorded runs; the second one is for visitors who do not read code
 
 class Replay {
-  choose;
-  look;
-  error;
-  there;
-  twin;
-  file;
-  link;
-  embed;
-
   constructor(element, { folder, entries, mostBytes, player, settings, note }) {
     this.element = element;
     this.note = note ? `\n${note}` : ""; // how to get the chat model if its weights are missing
@@ -49,22 +30,27 @@ class Replay {
     this.mostBytes = mostBytes;
     this.asked = 0;
     const find = (selector) => element.querySelector(selector);
-    [this.choose, this.look, this.error] = [".choose", ".look", ".replay-error"].map(find);
-    [this.there, this.twin, this.file] = [".there", ".twin", "input[type=file]"].map(find);
-    [this.link, this.embed] = [".link", ".embed"].map(find);
+    this.choose = find(".choose");
+    this.look = find(".look");
+    this.error = find(".replay-error");
+    this.there = find(".there");
+    this.twin = find(".twin");
+    this.file = find("input[type=file]");
+    this.link = find(".link");
+    this.embed = find(".embed");
     this.choose.addEventListener("change", () => this.chosen(this.choose.value));
     this.there.addEventListener("click", () => this.goThere());
     this.twin.addEventListener("click", () => this.switchTwin());
     this.file.addEventListener("change", () => this.opened(this.file.files[0]));
     this.link.addEventListener("click", () => this.copied(this.link, copyLink));
-    this.embed.addEventListener("click", () => this.copied(this.embed, () => copyText(this.frame())));
+    this.embed.addEventListener("click", () => this.copied(this.embed, () => copyText(frameCode(this.isListed))));
     const menu = find(".save");
     menu.addEventListener("click", (event) => this.save(event.target.closest("button")?.dataset.save));
     mountMenu(menu);
     find(".chat").addEventListener("click", () => this.chosen(CHAT));
     find(".go").addEventListener("click", () => document.getElementById("generate").click());
     const draw = onFrame(() => this.draw());
-    subscribe(draw);
+    store.subscribe(draw);
     onPlayer(draw);
     onFields(draw);
   }
@@ -79,8 +65,13 @@ class Replay {
     return { trace: { kind: "text", default: this.entries[0]?.name ?? "" }, round: count, decision: count };
   }
 
+  // Whether the shown run is one of the page's recorded runs.
+  get isListed() {
+    return this.entries.some(({ name }) => name === state.recorded?.name);
+  }
+
   setup() {
-    if (!this.entries.some(({ name }) => name === state.recorded?.name)) return {};
+    if (!this.isListed) return {};
     const moving = isPlaying() || state.follow;
     const { round } = state.selected;
     const place =
@@ -94,13 +85,12 @@ class Replay {
   begin() {
     const kept = keptRun();
     const names = [...new URLSearchParams(location.search).keys()];
-    if (kept) return restore(kept);
+    if (kept) return store.restore(kept);
     this.linked = lostRun() !== "" || names.some((name) => this.settings.includes(name));
     return lostRun() ? this.draw() : this.setUp({ trace: this.fields.trace.default });
   }
 
-  // Opens the run that the address names, or the first one. If the visitor has begun a run meanwhile, this
-  // does nothing.
+  // Opens the run that the address names, or the first one, unless the visitor has begun a run meanwhile.
   async setUp(values) {
     const entry = this.entries.find(({ name }) => name === values.trace);
     if (!entry) this.tell(`There is no recorded run “${values.trace.slice(0, 60)}”. Choose one from the list.`);
@@ -113,7 +103,7 @@ class Replay {
     const count = state.rounds.length;
     if (round > count)
       return [`round = ${round} in the address: the run “${trace}” has ${count} rounds; its last one is shown.`];
-    const decisions = decisionsOf(round - 1).length;
+    const decisions = store.decisionsOf(round - 1).length;
     return decision > decisions
       ? [`decision = ${decision} in the address: round ${round} has ${decisions} decisions; its last one is shown.`]
       : [];
@@ -124,7 +114,7 @@ class Replay {
     const { run } = state;
     try {
       const value = await this.fetched(entry.name);
-      if (asked !== this.asked || isActive() || state.run !== run) return;
+      if (asked !== this.asked || store.isActive() || state.run !== run) return;
       this.present(value, entry, at);
     } catch (error) {
       this.tell(`“${entry.title}” could not be loaded: ${error.message}.`);
@@ -137,16 +127,15 @@ class Replay {
     return toRun(parse(await response.text()));
   }
 
-  // Shows a run and plays it. If the visitor's system prefers reduced motion, it shows the most instructive moment
-  // instead.
+  // Shows a run and plays it. If the visitor prefers reduced motion, it shows the most instructive moment instead.
   present(run, about, at) {
     pause();
     setStage("");
-    show(run, about);
+    store.show(run, about);
     const isOpening = [this.entries[0]?.name, CHAT].includes(about.name);
-    if (at) seek(at.round, at.decision);
-    else if (this.linked) showAll();
-    else if (reducedMotion()) isOpening ? showStills() : showAll();
+    if (at) store.seek(at.round, at.decision);
+    else if (this.linked) store.showAll();
+    else if (reducedMotion()) isOpening ? showStills() : store.showAll();
     else play(isOpening ? story() : [{}]);
     adopt(run.setup, about === this.entries[0]);
     writeAddress();
@@ -159,7 +148,7 @@ class Replay {
     const entry = this.entries.find((item) => item.name === name);
     if (entry) this.load(entry);
     if (name === OWN) {
-      unpark();
+      store.unpark();
       readopt();
     }
     this.draw();
@@ -173,7 +162,7 @@ class Replay {
 
   goThere() {
     pause();
-    select(state.recorded.round, state.recorded.step);
+    store.select(state.recorded.round, state.recorded.step);
   }
 
   // Shows the recorded run of the other method with the same settings, at the same moment.
@@ -190,15 +179,11 @@ class Replay {
     try {
       checkSize(file.size, this.mostBytes);
       const run = toRun(parse(await file.text(), this.mostBytes));
-      if (isActive()) throw new Error("a run is in progress; stop it first");
+      if (store.isActive()) throw new Error("a run is in progress; stop it first");
       this.present(run, { name: FILE, title: file.name, look: "", twin: null });
     } catch (error) {
       this.tell(`${file.name} was not opened: ${error.message}.`);
     }
-  }
-
-  frame() {
-    return frameCode(this.entries.some(({ name }) => name === state.recorded?.name));
   }
 
   async copied(button, copy) {
@@ -218,8 +203,7 @@ class Replay {
     }
   }
 
-  // Shows one line below the list: what to look at in the recorded run, or a note about the settings that a
-  // link contains.
+  // Shows one line below the list: what to look at in the recorded run, or a note about the settings of a link.
   drawWords() {
     const { recorded } = state;
     const isFirst = recorded ? recorded.name === this.entries[0]?.name : state.run === null;
@@ -227,16 +211,13 @@ class Replay {
     this.linked = waits; // later the page may have no run again
     document.body.toggleAttribute("data-linked", waits);
     const changed = changedWords();
-    setText(
-      this.look,
-      waits ? lostRun() || LINKED : changed || narration() || (recorded ? recorded.look + this.note : ""),
-    );
+    const words = changed || narration() || (recorded ? recorded.look + this.note : "");
+    setText(this.look, waits ? lostRun() || LINKED : words);
     this.element.querySelector(".go").hidden = !waits;
     this.drawOffer(waits || changed !== "");
   }
 
-  // Shows the buttons beside the line about the recorded run. isTaken: whether another sentence needs their
-  // place.
+  // Shows the buttons beside the line about the run. isTaken: whether another sentence needs their place.
   drawOffer(isTaken) {
     const { recorded } = state;
     this.element.querySelector(".chat").hidden = isTaken || recorded?.name !== CODE;
@@ -248,10 +229,10 @@ class Replay {
   draw() {
     const { recorded } = state;
     document.body.toggleAttribute("data-recorded", recorded !== null);
-    const busy = isActive();
+    const busy = store.isActive();
     this.choose.disabled = this.file.disabled = busy;
     const own = this.choose.querySelector(`option[value=${OWN}]`);
-    own.hidden = own.disabled = recorded !== null && !hasParked();
+    own.hidden = own.disabled = recorded !== null && !store.hasParked();
     const opened = this.choose.querySelector(`option[value=${FILE}]`);
     opened.hidden = opened.disabled = recorded?.name !== FILE;
     if (recorded?.name === FILE) setText(opened, recorded.title);
@@ -267,8 +248,7 @@ class Replay {
   }
 }
 
-// Closes a menu after a choice, on Escape, and on a press elsewhere. The copy buttons leave it open, because
-// their labels then say “Copied”.
+// Closes a menu after a choice, on Escape and on a press elsewhere, but not after Copy, whose label then says “Copied”.
 function mountMenu(menu) {
   document.addEventListener("click", (event) => {
     const target = /** @type {Element} */ (event.target);

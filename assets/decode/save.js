@@ -1,7 +1,9 @@
 // The files that a visitor can save: the trace, an offline page, and the drawings as pictures.
 
+import { svg } from "../shared/drawing.js";
 import { state } from "../shared/store.js";
 import { fromState, parse } from "../shared/trace.js";
+import { make } from "../shared/view.js";
 
 // player: the address of the player's page without a run.
 export async function saveAs(what, player) {
@@ -21,9 +23,7 @@ function traceText() {
 }
 
 function download(blob, name) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
+  const link = Object.assign(make("a"), { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
@@ -38,18 +38,8 @@ async function offlinePage(player) {
 }
 
 const LOOKS = [
-  "fill",
-  "stroke",
-  "stroke-width",
-  "stroke-dasharray",
-  "stroke-linejoin",
-  "paint-order",
-  "font-family",
-  "font-size",
-  "font-weight",
-  "text-decoration",
-  "display",
-  "opacity",
+  ...["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "paint-order", "opacity", "display"],
+  ...["font-family", "font-size", "font-weight", "text-decoration"],
 ];
 
 // A copy of a drawing that includes its styles, on the page's background.
@@ -64,11 +54,8 @@ function standalone(drawing) {
   });
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.setAttribute("viewBox", `0 0 ${drawing.clientWidth} ${drawing.clientHeight}`);
-  const background = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  background.setAttribute("width", "100%");
-  background.setAttribute("height", "100%");
-  background.setAttribute("fill", getComputedStyle(drawing.closest(".block.panel")).backgroundColor);
-  copy.prepend(background);
+  const { backgroundColor: fill } = getComputedStyle(drawing.closest(".block.panel"));
+  copy.prepend(svg("rect", { width: "100%", height: "100%", fill }));
   return { copy, width: drawing.clientWidth, height: drawing.clientHeight };
 }
 

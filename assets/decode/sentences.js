@@ -1,6 +1,6 @@
 // Writes one sentence about each decision of a round, with its reason and its numbers.
 
-/** @import { Decision, Round, Step } from "../types.d.ts" */
+/** @import { Decision, Round } from "../types.d.ts" */
 
 import { INVARIANT } from "../shared/catalogue.js";
 import { count, digits, quoted } from "../shared/labels.js";
@@ -10,10 +10,7 @@ const LONGEST = 10;
 const key = (path) => path.join(".");
 
 // The drafted children of a step's node, in order.
-/**
- * @param {Round} round
- * @param {Step} step
- */
+/** @param {Round} round @param {{ path: number[] }} step */
 export function children(round, step) {
   const parent = key(step.path);
   return round.nodes.filter(({ path }) => path.length === step.path.length + 1 && key(path.slice(0, -1)) === parent);
@@ -21,10 +18,7 @@ export function children(round, step) {
 
 // The text of a token as the race shows it. It can differ from the text that the token adds, if the token is
 // only a part of a character or completes one.
-/**
- * @param {Round} round
- * @param {number} step
- */
+/** @param {Round} round @param {number} step */
 export function nameOf(round, step) {
   const { id, text } = round.tokens[step];
   return round.steps[step]?.leading.find(({ token_id }) => token_id === id)?.text || text;
@@ -77,12 +71,7 @@ function raceSentence(round, step, decision) {
   return `${first}; guessed: accepted.`;
 }
 
-/**
- * @param {Round} round
- * @param {Decision} decision
- * @param {string} method
- * @returns {string}
- */
+/** @param {Round} round @param {Decision} decision @param {string} method @returns {string} */
 export function sentence(round, decision, method) {
   const step = round.steps[decision.step];
   if (decision.kind === "draft") return draftSentence(round, method);
@@ -96,13 +85,8 @@ function draftSentence(round, method) {
   return `${count(round.nodes.length, "token")} guessed: the small model's first arrivals. ${checked}`;
 }
 
-// A line with the numbers of a decision: the token's probabilities and its random number. The arrival times
-// are in the drawing.
-/**
- * @param {Round} round
- * @param {Decision} decision
- * @returns {string}
- */
+// The numbers of a decision: the token's probabilities and its random number. The drawing has the arrival times.
+/** @param {Round} round @param {Decision} decision @returns {string} */
 export function numbers(round, decision) {
   const step = round.steps[decision.step];
   if (!step || decision.kind === "draft") return "";
@@ -117,12 +101,7 @@ export function numbers(round, decision) {
 }
 
 // One sentence about the round up to this decision.
-/**
- * @param {Round} round
- * @param {Decision} decision
- * @param {boolean} complete
- * @returns {string}
- */
+/** @param {Round} round @param {Decision} decision @param {boolean} complete @returns {string} */
 export function roundSentence(round, decision, complete) {
   const name = `Round ${round.number + 1}:`;
   const drafted = round.nodes.length;

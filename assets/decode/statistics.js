@@ -19,10 +19,8 @@ const STAGE_NAMES = {
 function drawTiles(find, run) {
   setText(find(".efficiency"), blockEfficiency(run.tokens, run.rounds));
   drawAgainst(find(".against"), run);
-  setText(
-    find(".efficiency-note"),
-    run.rounds ? `${count(run.tokens, "token")} in ${count(run.rounds, "call")} of the large model` : "",
-  );
+  const counts = `${count(run.tokens, "token")} in ${count(run.rounds, "call")} of the large model`;
+  setText(find(".efficiency-note"), run.rounds ? counts : "");
   drawSpeed(find, "speed", state.rounds, durations(state).run, "drafting, evaluating, verifying");
   drawSpeed(find, "baseline", state.baseline, durations(state).plain, "plain decoding");
   if (state.baseline.length === 0) setText(find(".baseline-note"), withoutBaseline());
@@ -66,25 +64,19 @@ function drawAcceptance(body, run) {
   });
 }
 
-const KINDS = {
-  accepted: "drafted and accepted",
-  bonus: "bonus",
-  correction: "correction",
-  residual: "residual",
-  sampled: "sampled",
-};
+const KINDS = ["accepted", "bonus", "correction", "residual", "sampled"];
 
 function drawSources(body, run) {
-  const kinds = Object.keys(KINDS).filter((kind) => run.kinds[kind]);
+  const kinds = KINDS.filter((kind) => run.kinds[kind]);
   fillRows(body, kinds, linkedRow, (row, kind) => {
     row.dataset.kind = kind;
-    setCells(row, [KINDS[kind], `${run.kinds[kind]} of ${run.tokens}`, percent(run.kinds[kind], run.tokens)]);
+    const name = kind === "accepted" ? "drafted and accepted" : kind;
+    setCells(row, [name, `${run.kinds[kind]} of ${run.tokens}`, percent(run.kinds[kind], run.tokens)]);
     row.style.setProperty("--share", run.kinds[kind] / run.tokens);
   });
 }
 
-// Adds a row that counts tokens. While the pointer or the focus is on it, the row and its tokens are
-// highlighted.
+// Adds a row that counts tokens. While the pointer or the focus is on it, its tokens are highlighted too.
 function linkedRow() {
   const row = make("tr");
   row.tabIndex = 0;
@@ -98,16 +90,12 @@ function meaning(target) {
 }
 
 function drawSeconds(body, run) {
-  fillRows(
-    body,
-    STAGES,
-    () => make("tr"),
-    (row, stage) => {
-      const each = run.rounds ? `${((1000 * run.seconds[stage]) / run.rounds).toFixed(1)} ms` : "–";
-      setCells(row, [STAGE_NAMES[stage], each, percent(run.seconds[stage], run.total)]);
-      row.style.setProperty("--share", run.total ? run.seconds[stage] / run.total : 0);
-    },
-  );
+  const newRow = () => make("tr");
+  fillRows(body, STAGES, newRow, (row, stage) => {
+    const each = run.rounds ? `${((1000 * run.seconds[stage]) / run.rounds).toFixed(1)} ms` : "–";
+    setCells(row, [STAGE_NAMES[stage], each, percent(run.seconds[stage], run.total)]);
+    row.style.setProperty("--share", run.total ? run.seconds[stage] / run.total : 0);
+  });
 }
 
 const CAPABILITY = {
@@ -141,8 +129,7 @@ function followedTopology(rounds) {
   return `topology: auto, ${(drafted / rounds.length).toFixed(1)} drafted tokens per call on average`;
 }
 
-// A line with the run's acceptance. Its names are those of the Python record; docs/api.md compares them with
-// the names in other engines.
+// The run's acceptance, with the names of the Python record. docs/api.md compares them with other engines.
 function acceptanceLine(run) {
   if (run.drafted === 0) return [];
   const rounded = (value) => (Array.isArray(value) ? value.map(rounded).join(" ") : String(Number(value.toFixed(2))));
@@ -154,12 +141,7 @@ function drawModels(list, models, run) {
   // The summary of the element that shows the choice of the tree already has this title.
   const topology = state.setup?.choice?.length ? [] : usedTopology(state);
   const lines = [...acceptanceLine(run), ...models.map(described), ...topology];
-  fillRows(
-    list,
-    lines,
-    () => make("li"),
-    (item, line) => setText(item, line),
-  );
+  fillRows(list, lines, () => make("li"), setText);
 }
 
 // A row is highlighted with every token or node that it counts.

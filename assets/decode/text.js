@@ -4,27 +4,23 @@
 
 import { KINDS } from "../shared/catalogue.js";
 import { emission, rejection } from "../shared/decisions.js";
-import { appendInk, appendText, visible } from "../shared/labels.js";
+import { appendText, tokenElement, visible } from "../shared/labels.js";
 import { decisionsOf, select, state, subscribe } from "../shared/store.js";
 import { make, onceDrawn, onFrame, zoomOf } from "../shared/view.js";
 import { Fences, linesOf } from "./code.js";
 import { mountLanes } from "./lanes.js";
 import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
 import { mountOpening } from "./opening.js";
+import { children } from "./sentences.js";
 
 // The highlight of each element of the text, for link.js.
 const meaning = new WeakMap();
 
-/**
- * @param {Token} token
- * @param {Round} round
- * @param {number} step
- */
-function tokenElement(token, round, step) {
-  const element = make("span", `token ${token.kind}`);
+/** @param {Token} token @param {Round} round @param {number} step */
+function writtenElement(token, round, step) {
+  const element = tokenElement(token.kind, token.text);
   mark(element, round, step, emission(decisionsOf(round.number), step), ofToken(round, step));
   element.title = `round ${round.number + 1}: ${KINDS[token.kind]}`;
-  appendInk(element, token.text);
   return element;
 }
 
@@ -37,21 +33,13 @@ function mark(element, round, step, decision, what) {
 // The drafted tokens that the round's last token replaced: the rejected children of the last verified node.
 /** @param {Round} round */
 function replaced(round) {
-  const last = round.tokens.at(-1);
-  if (last.kind === "accepted") return [];
-  const depth = round.tokens.length;
-  const parent = JSON.stringify(round.steps.at(-1)?.path ?? []);
-  return round.nodes.filter(
-    ({ path, status }) =>
-      status === "rejected" && path.length === depth && JSON.stringify(path.slice(0, -1)) === parent,
-  );
+  const { length } = round.tokens;
+  if (round.tokens.at(-1).kind === "accepted") return [];
+  const below = children(round, round.steps.at(-1) ?? { path: [] });
+  return below.filter(({ path, status }) => status === "rejected" && path.length === length);
 }
 
-/**
- * @param {Node} node
- * @param {Round} round
- * @param {number} step
- */
+/** @param {Node} node @param {Round} round @param {number} step */
 function rejectedElement(node, round, step) {
   const element = make("s", "token rejected");
   mark(element, round, step, rejection(decisionsOf(round.number), node), ofNode(round, node));
@@ -63,17 +51,13 @@ function rejectedElement(node, round, step) {
   return element;
 }
 
-/**
- * @param {Element} parent
- * @param {Round} round
- * @param {Fences} fences
- */
+/** @param {Element} parent @param {Round} round @param {Fences} fences */
 function appendRound(parent, round, fences) {
   const group = make("span", "round");
   const last = round.tokens.length - 1;
   const rejected = replaced(round);
   round.tokens.forEach((token, step) => {
-    const element = tokenElement(token, round, step);
+    const element = writtenElement(token, round, step);
     const isCode = fences.next(token.text);
     element.classList.toggle("code", isCode);
     element.classList.toggle("end", step === last && round.finish === "eos");
@@ -85,14 +69,9 @@ function appendRound(parent, round, fences) {
   parent.append(group);
 }
 
-// The element of the token that ended a round. Beside it is the likeliest rejected token that it replaced,
-// and the number of other rejected tokens. In code the rejected token comes second, because in front it would
-// move the indentation.
-/**
- * @param {Element} token
- * @param {Node[]} rejected
- * @param {Round} round
- */
+// The token that ended a round, beside the likeliest rejected token that it replaced and the number of other ones. In
+// code the rejected token comes second, because in front it would move the indentation.
+/** @param {Element} token @param {Node[]} rejected @param {Round} round */
 function placed(token, rejected, round) {
   const element = make("span", "place");
   const out = rejectedElement(rejected[0], round, round.tokens.length - 1);
@@ -101,18 +80,13 @@ function placed(token, rejected, round) {
   return element;
 }
 
-function within(parent, name) {
-  const part = make("span", name);
-  parent.append(part);
-  return part;
-}
-
 // The prompt of a run, or its conversation up to the question.
 function prompted({ prompt, chat, history = [] }) {
   const turns = chat ? [...history, prompt] : [prompt];
   return turns.map((text, i) => {
     const turn = make("span", chat ? `turn ${i % 2 === 0 ? "question" : "answer"}` : "");
-    for (const { line, isCode } of linesOf(text)) appendText(isCode ? within(turn, "code") : turn, line);
+    for (const { line, isCode } of linesOf(text))
+      appendText(isCode ? turn.appendChild(make("span", "code")) : turn, line);
     if (chat) turn.append("\n"); // for a copied text
     return turn;
   });
@@ -164,9 +138,8 @@ class TextView {
     const group = this.tokens.children[state.selected.round];
     for (const element of this.marked) element.classList.remove("selected", "current", "later", "partial");
     if (!group) return;
-    const later = [...group.querySelectorAll("[data-decision]")].filter(
-      (element) => Number(element.dataset.decision) > state.decision,
-    );
+    const isLater = ({ dataset }) => Number(dataset.decision) > state.decision;
+    const later = [...group.querySelectorAll("[data-decision]")].filter(isLater);
     const current = group.querySelector(`[data-decision="${state.decision}"]:not(.rejected)`);
     const rejected = current ?? group.querySelector(`[data-decision="${state.decision}"]`);
     group.classList.add("selected");
@@ -209,8 +182,7 @@ export function mountText(element) {
   view.story.addEventListener("copy", copied);
   const what = (target) => meaning.get(target.closest(".token")) ?? null;
   mountLight(view.tokens, what);
-  // The elements that may match a highlight: those of its round, or the whole text for a row of the
-  // statistics.
+  // The elements that may match a highlight: those of its round, or the whole text for a row of the statistics.
   const candidates = (lit) =>
     (lit.path === undefined ? view.tokens : view.tokens.children[lit.round])?.querySelectorAll(".token") ?? [];
   mountMarks(candidates, (element) => meaning.get(element));

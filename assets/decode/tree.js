@@ -3,7 +3,7 @@
 import { STATUSES } from "../shared/catalogue.js";
 import { emission, isEmitted, statusAt } from "../shared/decisions.js";
 import { Drawing, mountSwap, SHAPES, setAll, svg } from "../shared/drawing.js";
-import { digits, shortened, visible } from "../shared/labels.js";
+import { digits, quoted, shortened, visible } from "../shared/labels.js";
 import { decisionsOf, litNow, onLight, select, selectedDecision, selectedRound, state } from "../shared/store.js";
 import { placeRows } from "../shared/tree_rows.js";
 import { fillRows, onceDrawn, setText } from "../shared/view.js";
@@ -30,8 +30,7 @@ const LINE = 13; // pixels that a label without a background needs downwards
 const MARGIN = { left: 16, top: 20, bottom: 20 }; // labels after the last marks take at most a third of the width
 const WIDTHS = [1.5, 3, 5, 8]; // width of an edge, by the draft's probability of its token
 
-// Places every node: x is its depth, y its row. The token that ended the round is placed right below its
-// first sibling, above the rejected branches.
+// Places every node: x is its depth, y its row. The round's last token is right below its first sibling.
 export function place(round) {
   const rows = new Map();
   const children = new Map();
@@ -59,7 +58,7 @@ const known = (value) => (value === null || value === undefined ? "not evaluated
 
 // A sentence about a node, for the line below the tree and for screen readers.
 function described(node, status) {
-  const name = `“\u2068${visible(node.text)}\u2069”`;
+  const name = quoted(node.text);
   if (status === "last") return `${name}: ${node.kind}, from the large model`;
   const word = STATUSES[status];
   const source = node.copied ? "copied from the text" : `q = ${known(node.q)}`;
@@ -130,8 +129,7 @@ function edge({ from, x, y }) {
   return `M${x0} ${y0}C${near.toFixed(1)} ${y0} ${far.toFixed(1)} ${y1} ${x1} ${y1}`;
 }
 
-// An edge's width, as an index of WIDTHS: the likelier the token under the draft, the thicker. The target's
-// own token has the thickest edge.
+// An edge's width, as an index of WIDTHS: the likelier under the draft, the thicker. The target's own is thickest.
 const thickness = ({ q }) => Math.min(WIDTHS.length - 1, Math.floor((q ?? 1) * WIDTHS.length));
 
 class TreeView {
@@ -161,10 +159,8 @@ class TreeView {
     const { root, nodes, ...shape } = layout(round, selectedDecision(), { width, height, zoom });
     setAll(this.root, { transform: `translate(${root.x.toFixed(1)} ${root.y.toFixed(1)})` });
     this.drawEdges(nodes, Math.min(1, shape.spacing / CROWDED));
-    this.drawNodes(
-      nodes.filter(({ x, y }) => x > -30 && x < width + 30 && y > -20 && y < height + 20),
-      shape,
-    );
+    const isNear = ({ x, y }) => x > -30 && x < width + 30 && y > -20 && y < height + 20;
+    this.drawNodes(nodes.filter(isNear), shape);
     this.relight(litNow());
     this.inspect(litNow());
   }
@@ -177,8 +173,7 @@ class TreeView {
     );
   }
 
-  // Draws the labels. room: the most characters of a label. isFalling: whether labels are drawn at an angle,
-  // downwards to the right.
+  // Draws the labels. room: their most characters. isFalling: whether they are drawn at an angle, downwards.
   drawNodes(shown, { spacing, isFalling, room }) {
     const words = ({ node: { text } }) =>
       shortened(room < NARROW ? text.trim() || text : text, Math.min(room, LONGEST));
@@ -212,14 +207,10 @@ class TreeView {
   // Describes the highlighted node in words below the figure.
   inspect(lit) {
     const items = [...this.nodes.children].map((group) => this.meaning.get(group));
-    const found = lit?.path === undefined ? undefined : items.find((item) => item && this.isLit(lit, item));
+    const isHere = lit?.path !== undefined && lit.round === state.selected.round;
+    const found = isHere && items.find((item) => item && lit.path === pathKey(item.node.path));
     if (found) setText(this.detail, described(found.node, found.status));
     else if (this.detail.firstChild !== this.hint[0]) this.detail.replaceChildren(...this.hint);
-  }
-
-  isLit(lit, item) {
-    const { path } = item.node;
-    return lit.round === state.selected.round && lit.path === pathKey(path);
   }
 }
 

@@ -1,5 +1,4 @@
-// Describes a drawing as a list for screen readers. The list is written as soon as the drawing has stopped
-// changing.
+// Describes a drawing as a list for screen readers, as soon as the drawing has stopped changing.
 
 import { subscribe } from "../shared/store.js";
 import { fillRows, make, setText } from "../shared/view.js";
@@ -14,14 +13,7 @@ export function mountWalk(element, label, items) {
   list.setAttribute("aria-label", label);
   element.querySelector(".figure").after(list);
   let timer = 0;
-  const write = () => {
-    fillRows(
-      list,
-      items().slice(0, MOST),
-      () => make("li"),
-      (item, text) => setText(item, text),
-    );
-  };
+  const write = () => fillRows(list, items().slice(0, MOST), () => make("li"), setText);
   const soon = () => {
     clearTimeout(timer);
     if (!isPlaying()) timer = setTimeout(write, STILL);

@@ -1,5 +1,4 @@
-// Shows the experiments' figures and findings. The server sends them as plain data, and the page inserts all
-// of it as text.
+// Shows the experiments' figures and findings, which the server sends as plain data, as text.
 
 import { offer } from "../page/setup.js";
 import { Asker } from "../shared/lab_view.js";
@@ -22,18 +21,16 @@ export function mount(element, props, server) {
   let [view, method] = [null, null];
 
   function draw() {
-    for (const figure of view.figures) {
-      if (figure.method && figure.method !== method) continue;
-      if (plots.has(figure.id)) plots.get(figure.id).show(figure);
-      else plots.set(figure.id, new Plot(props.plotly, figure));
-    }
     const shown = view.figures.filter((figure) => !figure.method || figure.method === method);
+    for (const figure of shown) {
+      if (!plots.has(figure.id)) plots.set(figure.id, new Plot(props.plotly));
+      plots.get(figure.id).show(figure);
+    }
     find(".plots").replaceChildren(...shown.map(({ id }) => plots.get(id).element));
     contents(shown);
   }
 
-  // Draws the list of contents, which stays visible. Its entries are buttons and not links, because the page
-  // uses the fragment of its address for something else.
+  // Draws the list of contents: buttons, not links, because the address needs its fragment for something else.
   function contents(shown) {
     const entries = shown.map(({ id, title }) => [title, plots.get(id).element]);
     if (view.findings.length > 0) entries.push(["Findings", find(".findings")]);
@@ -48,12 +45,8 @@ export function mount(element, props, server) {
 
   function choices() {
     const buttons = view.methods.map(([id, name]) => {
-      const input = Object.assign(make("input"), {
-        type: "radio",
-        name: "experiments-method",
-        value: id,
-        checked: id === method,
-      });
+      const radio = { type: "radio", name: "experiments-method", value: id, checked: id === method };
+      const input = Object.assign(make("input"), radio);
       input.addEventListener("change", () => {
         method = id;
         draw();

@@ -91,10 +91,7 @@ export class Bar {
     on(".next", "click", () => (this.lecture ? this.advance() : this.next()));
     on(".show", "click", () => this.setUp());
     on(".share", "click", () => this.share());
-    on(".answer", "submit", (event) => {
-      event.preventDefault();
-      this.predict();
-    });
+    on(".answer", "submit", () => this.predict());
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
@@ -299,9 +296,8 @@ export class Bar {
       forget(id);
       this.open(id);
     };
-    return [...(this.hall ? [] : [["Predict again", again]]), ...(more ? [[more.label, () => show(more)]] : [])].map(
-      ([label, act]) => this.button(label, act),
-    );
+    const own = this.hall ? [] : [this.button("Predict again", again)];
+    return [...own, ...(more ? [this.button(more.label, () => show(more))] : [])];
   }
 
   button(label, act, question = null) {

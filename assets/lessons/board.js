@@ -1,5 +1,4 @@
-// A board shows a few numbers as bars. Lessons use it for steps that no other figure of the page illustrates,
-// and on printed sheets.
+// A board shows a few numbers as bars, on printed sheets and for steps that no other figure illustrates.
 
 import { make } from "../shared/view.js";
 
@@ -41,10 +40,9 @@ function legend(rows) {
   return items.length > 0 ? make("p", "legend", ...items) : null;
 }
 
-// Draws a board: { title, rows, note }. A row has a name and its contents: either bars, [[actor, value,
-// words?]], or a stack, [[actor, value, name]] with words, or a text, [shared part, own part]. A question may
-// ask for a row's contents. They are then left out of printed sheets, and hidden on the page until the
-// visitor has made a prediction.
+// Draws a board: { title, rows, note }. A row has a name and its contents: bars, [[actor, value, words?]], or a stack,
+// [[actor, value, name]] with words, or a text, [shared part, own part]. Contents that a question asks for are left out
+// of printed sheets, and hidden on the page until the visitor has made a prediction.
 export function drawBoard(board, { open = false } = {}) {
   const most = longest(board.rows);
   const rows = board.rows.map((row) => {

@@ -1,5 +1,4 @@
-// The presenter's notes: a window for the lecturer's own screen. It follows the lesson and has buttons that
-// move it.
+// The presenter's notes: a window for the lecturer's own screen, which follows the lesson and can move it.
 
 import { make, makeButton, setText } from "../shared/view.js";
 import { minutesOf, minutesUntil, noteAt, spoken } from "./times.js";
@@ -39,7 +38,8 @@ function build(opened, bar) {
   document.head.replaceChildren(make("title", "", document.title), style);
   const colours = getComputedStyle(window.document.body);
   for (const name of COLOURS) document.documentElement.style.setProperty(name, colours.getPropertyValue(name));
-  const parts = { title: make("h1"), ...named("clock", "say", "ask", "answer", "coming") };
+  const lines = ["clock", "say", "ask", "answer", "coming"].map((name) => [name, make("p", name)]);
+  const parts = { title: make("h1"), ...Object.fromEntries(lines) };
   const back = makeButton("", "Back", () => bar.lesson && bar.back());
   const next = makeButton("", "Next", () => bar.lesson && bar.advance());
   document.body.replaceChildren(make("main", "", ...Object.values(parts), back, next));
@@ -47,8 +47,6 @@ function build(opened, bar) {
   const timer = setInterval(() => (opened.closed ? clearInterval(timer) : tick(bar)), EVERY);
   return { ...parts, window: opened };
 }
-
-const named = (...names) => Object.fromEntries(names.map((name) => [name, make("p", name)]));
 
 // Updates the notes. The bar calls this function at each step.
 export function follow(bar) {
@@ -71,8 +69,7 @@ function tick({ lesson, step, lecture, stop }) {
   const [here, all] = [entered, began.at].map((at) => spoken(Date.now() - at));
   const own = minutesOf(lesson, step);
   const planned = (stop?.from ?? 0) + minutesUntil(lesson, step);
-  setText(
-    view.clock,
-    `This step: ${here}${own ? ` of ${own} min` : ""}. Since the ${lecture ? "lecture" : "lesson"} began: ${all}; by plan this step ends at ${planned} min.`,
-  );
+  const now = `This step: ${here}${own ? ` of ${own} min` : ""}.`;
+  const whole = `Since the ${lecture ? "lecture" : "lesson"} began: ${all}; by plan this step ends at ${planned} min.`;
+  setText(view.clock, `${now} ${whole}`);
 }

@@ -128,8 +128,7 @@ export async function mount(element) {
   mountBoard(element.querySelector(".board"));
 }
 
-// The part “board” of a set-up, { name }: the name of a board of the open lesson; without a name there is no
-// board.
+// The part “board” of a set-up, { name }: the name of a board of the open lesson, or none.
 function mountBoard(element) {
   offer("board", {
     get: () => ({}), // a step of the lesson opens the board, so the address needs no entry for it

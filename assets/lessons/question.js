@@ -42,12 +42,8 @@ export function ask(host, question, given, ready) {
 
 function askChoice(host, { choices }, given, ready) {
   const inputs = choices.map((text, i) => {
-    const input = Object.assign(make("input"), {
-      type: "radio",
-      name: "lesson-choice",
-      value: i,
-      checked: i === given,
-    });
+    const radio = { type: "radio", name: "lesson-choice", value: i, checked: i === given };
+    const input = Object.assign(make("input"), radio);
     input.addEventListener("change", ready);
     host.append(make("label", "option", input, make("span", "", text)));
     return input;

@@ -7,8 +7,7 @@ export const lastStep = (lesson) => lesson.questions.length + 1;
 
 export const questionAt = (lesson, step) => lesson.questions[step - 1];
 
-// The setup of the page at a step, or null after the last step. While a question is open, the setup does not
-// reveal the answer.
+// The page's setup at a step, or null after the last one. It does not reveal the answer to an open question.
 export function setupAt(lesson, step, revealed) {
   if (step >= lastStep(lesson)) return null;
   const question = questionAt(lesson, step);

@@ -1,5 +1,4 @@
-// Draws the observed shares and the exact probabilities as SVG. Each outcome has a bar, with its tokens below
-// it.
+// Draws observed shares and exact probabilities as SVG: a bar for each outcome, with its tokens below it.
 
 import { drawAxis, hatching, setAll, svg, ticks } from "../shared/drawing.js";
 import { fillRows, setText } from "../shared/view.js";
@@ -10,8 +9,7 @@ const LINE = 18; // pixels of a level of horizontal labels
 const LETTER = 7.2; // most pixels of a letter
 const NARROWEST = 13; // pixels that a vertical label needs
 
-// The tokens of outcome number i: the `length` digits of i in base `size`. There are `size ** length`
-// outcomes.
+// The tokens of outcome number i of the `size ** length`: the `length` digits of i in base `size`.
 export function tokensOf(i, size, length) {
   return Array.from({ length }, (_, level) => Math.floor(i / size ** (length - 1 - level)) % size);
 }
@@ -29,9 +27,8 @@ function ceiling(distribution, counts, n) {
   );
 }
 
-// Lays out the labels below the bars. Each token of an outcome has a level, and the last token's level is
-// nearest to the bars. A level is left out if its labels fit neither horizontally nor vertically. y: distance
-// from the lower end of the bars.
+// Lays out the labels below the bars: each token of an outcome has a level, the last token's nearest to the bars. A
+// level whose labels fit neither horizontally nor vertically is left out. y: distance from the lower end of the bars.
 function levels(tokens, length, width) {
   const longest = Math.max(...tokens.map((token) => token.length)) * LETTER;
   const planned = [];
@@ -51,44 +48,29 @@ function labelsOf({ level, y, room, standing, height }, tokens) {
   return Array.from({ length: tokens.length ** (level + 1) }, (_, i) => {
     const x = MARGIN.left + (i + 0.5) * room;
     const middle = y + height / 2;
-    return {
-      text: tokens[i % tokens.length],
-      x,
-      y: middle,
-      turn: standing ? `rotate(-90 ${x.toFixed(1)} ${middle.toFixed(1)})` : "",
-    };
+    const turn = standing ? `rotate(-90 ${x.toFixed(1)} ${middle.toFixed(1)})` : "";
+    return { text: tokens[i % tokens.length], x, y: middle, turn };
   });
 }
 
 function barElement() {
-  return svg(
-    "g",
-    { class: "outcome" },
-    svg("rect", { class: "reach" }),
-    svg("rect", { class: "band" }),
-    svg("rect", { class: "bar" }),
-    svg("path", { class: "expected" }),
-  );
+  const rects = ["reach", "band", "bar"].map((name) => svg("rect", { class: name }));
+  return svg("g", { class: "outcome" }, ...rects, svg("path", { class: "expected" }));
 }
 
 export class Bars {
-  grid;
-  outcomes;
-  rules;
-  labels;
-  tall;
-
   constructor(element, tokens) {
     this.svg = element;
     this.tokens = tokens;
-    [this.grid, this.outcomes, this.rules, this.labels] = ["grid", "outcomes", "rules", "labels"].map((name) =>
-      svg("g", { class: name }),
-    );
+    this.tall = 0; // pixels of the bars
+    this.grid = svg("g", { class: "grid" });
+    this.outcomes = svg("g");
+    this.rules = svg("g", { class: "rules" });
+    this.labels = svg("g");
     element.append(hatching("lossless-hatch"), this.grid, this.outcomes, this.rules, this.labels);
   }
 
-  // Draws the bars. length: the number of tokens of an outcome; lit: the outcome whose numbers are shown.
-  // Returns the number of levels that have labels.
+  // length: the number of tokens of an outcome; lit: the one whose numbers are shown. Returns the number of labelled levels.
   draw({ distribution, counts, decodes, length }, [width, height], lit) {
     const inner = width - MARGIN.left - MARGIN.right;
     const { planned, height: below } = levels(this.tokens, length, inner);
@@ -115,30 +97,18 @@ export class Bars {
   drawOutcomes(distribution, counts, n, step, y, lit) {
     // the bar is narrower than the band behind it, so that both ends stay visible
     const [gap, inset] = [Math.min(8, step * 0.15), Math.min(40, step * 0.2)];
-    const base = y(0);
     fillRows(this.outcomes, distribution, barElement, (group, p, i) => {
       const x = MARGIN.left + i * step + gap / 2;
       const width = Math.max(1, step - gap);
       const observed = n > 0 ? counts[i] / n : 0;
       const error = spread(p, n);
       const [reach, band, bar, line] = group.children;
-      setAll(group, {
-        class: `outcome${beyond(p, counts[i], n) ? " beyond" : ""}${i === lit ? " lit" : ""}`,
-        "data-outcome": i,
-      });
+      const names = `outcome${beyond(p, counts[i], n) ? " beyond" : ""}${i === lit ? " lit" : ""}`;
+      setAll(group, { class: names, "data-outcome": i });
       setAll(reach, { x: x - gap / 2, y: MARGIN.top, width: step, height: this.tall });
-      setAll(bar, {
-        x: x + inset / 2,
-        width: Math.max(1, width - inset),
-        y: y(observed).toFixed(2),
-        height: (base - y(observed)).toFixed(2),
-      });
-      setAll(band, {
-        x,
-        width,
-        y: y(p + error).toFixed(2),
-        height: (y(Math.max(0, p - error)) - y(p + error)).toFixed(2),
-      });
+      const between = (low, high) => ({ y: y(high).toFixed(2), height: (y(low) - y(high)).toFixed(2) });
+      setAll(bar, { x: x + inset / 2, width: Math.max(1, width - inset), ...between(0, observed) });
+      setAll(band, { x, width, ...between(Math.max(0, p - error), p + error) });
       setAll(line, { d: `M${x.toFixed(2)} ${y(p).toFixed(2)}h${width.toFixed(2)}` });
     });
   }
@@ -148,25 +118,14 @@ export class Bars {
     if (this.placed === placed) return; // labels do not move during a check
     this.placed = placed;
     const all = planned.flatMap((level) => labelsOf(level, this.tokens));
-    fillRows(
-      this.labels,
-      all,
-      () => svg("text", { "text-anchor": "middle", dy: "0.35em" }),
-      (text, label) => {
-        setAll(text, { x: label.x.toFixed(1), y: label.y.toFixed(1), transform: label.turn });
-        setText(text, label.text);
-      },
-    );
+    const labelElement = () => svg("text", { "text-anchor": "middle", dy: "0.35em" });
+    fillRows(this.labels, all, labelElement, (text, label) => {
+      setAll(text, { x: label.x.toFixed(1), y: label.y.toFixed(1), transform: label.turn });
+      setText(text, label.text);
+    });
     // a gap separates groups of outcomes with the same first token
-    const groups = Array.from(
-      { length: this.tokens.length - 1 },
-      (_, i) => MARGIN.left + ((i + 1) * inner) / this.tokens.length,
-    );
-    fillRows(
-      this.rules,
-      planned.length > 1 ? groups : [],
-      () => svg("path"),
-      (path, x) => setAll(path, { d: `M${x.toFixed(1)} ${MARGIN.top}V${height}` }),
-    );
+    const groups = this.tokens.slice(1).map((_, i) => MARGIN.left + ((i + 1) * inner) / this.tokens.length);
+    const draw = (path, x) => setAll(path, { d: `M${x.toFixed(1)} ${MARGIN.top}V${height}` });
+    fillRows(this.rules, planned.length > 1 ? groups : [], () => svg("path"), draw);
   }
 }

@@ -1,5 +1,4 @@
-// The view of the losslessness check: its verdict, its numbers, the bars of all outcomes, the curve of the
-// p-value, and earlier checks.
+// The losslessness check: verdict, numbers, the bars of all outcomes, the curve of the p-value, earlier checks.
 
 import { fieldOf, tellField, valuesOf } from "../page/fields.js";
 import { offer, onFields } from "../page/setup.js";
@@ -17,17 +16,8 @@ import { bounded, caught, count, statistic, verdict } from "./words.js";
 
 const DECADES = 12; // powers of ten on the axis of p-values; smaller p-values are drawn at the bottom
 const OUTCOMES = ["continuation", "probability", "expected count ± 2 SE", "observed count", "off by"];
-const CHECKS = [
-  "method",
-  "draft",
-  "tree",
-  "mistake",
-  "tokens per target call",
-  "decodes × tokens",
-  "χ² (degrees of freedom)",
-  "p-value",
-  "verdict",
-];
+const NUMBERS = ["tokens per target call", "decodes × tokens", "χ² (degrees of freedom)", "p-value"];
+const CHECKS = ["method", "draft", "tree", "mistake", ...NUMBERS, "verdict"];
 
 class Lossless {
   constructor(element, props) {
@@ -114,11 +104,8 @@ class Lossless {
         ? `${outside} of ${distribution.length} bars are beyond ± 2 standard errors; chance alone gives about ${(0.05 * distribution.length).toFixed(1)}.`
         : `${distribution.length} possible continuations.`;
     const order = setup.tokens > 1 ? " Below a bar are its tokens, the first one at the bottom." : "";
-    const missing =
-      this.levels < setup.tokens
-        ? ` In each group, the last tokens are in the order ${this.props.tokens.join(", ")}.`
-        : "";
-    setText(this.find(".spread"), seen + order + missing);
+    const missing = ` In each group, the last tokens are in the order ${this.props.tokens.join(", ")}.`;
+    setText(this.find(".spread"), seen + order + (this.levels < setup.tokens ? missing : ""));
   }
 
   nameOf(i) {
@@ -132,14 +119,11 @@ class Lossless {
     const { distribution, counts, decodes } = state;
     if (this.lit === null || this.lit >= distribution.length) return setText(element, element.dataset.hint);
     const p = distribution[this.lit];
-    const observed =
-      decodes > 0
-        ? `${share(counts[this.lit] / decodes)} of ${count(decodes)} decodes (${count(counts[this.lit])}); `
-        : "";
-    setText(
-      element,
-      `${this.nameOf(this.lit)}: ${observed}exact ${share(p)}${decodes > 0 ? ` ± ${(100 * spread(p, decodes)).toFixed(2)} points` : ""}.`,
-    );
+    const [name, number] = [this.nameOf(this.lit), counts[this.lit]];
+    if (decodes === 0) return setText(element, `${name}: exact ${share(p)}.`);
+    const observed = `${share(number / decodes)} of ${count(decodes)} decodes (${count(number)})`;
+    const error = (100 * spread(p, decodes)).toFixed(2);
+    setText(element, `${name}: ${observed}; exact ${share(p)} ± ${error} points.`);
   }
 
   writeTable() {
@@ -147,23 +131,16 @@ class Lossless {
     // A table that is closed, or open during a check, is not updated. An open table would flicker.
     if (!details.open || isActive()) return;
     const { distribution, counts, decodes: n } = state;
+    const caption = `Continuations of ${count(n)} decodes; SE: standard error of a count`;
     const rows = distribution.map((p, i) => {
       if (n === 0) return [this.nameOf(i), share(p), "–", "–", "–"];
       const error = (spread(p, n) * n) / 2;
       const off = (counts[i] - n * p) / error;
-      return [
-        this.nameOf(i),
-        share(p),
-        `${(n * p).toFixed(1)} ± ${(2 * error).toFixed(1)}`,
-        count(counts[i]),
-        `${off < 0 ? "−" : "+"}${Math.abs(off).toFixed(1)} SE`,
-      ];
+      const expected = `${(n * p).toFixed(1)} ± ${(2 * error).toFixed(1)}`;
+      const beside = `${off < 0 ? "−" : "+"}${Math.abs(off).toFixed(1)} SE`;
+      return [this.nameOf(i), share(p), expected, count(counts[i]), beside];
     });
-    tableOf(details.querySelector(".scroll"), {
-      caption: `Continuations of ${count(n)} decodes; SE: standard error of a count`,
-      columns: OUTCOMES,
-      rows,
-    });
+    tableOf(details.querySelector(".scroll"), { caption, columns: OUTCOMES, rows });
   }
 
   writePast() {
@@ -232,11 +209,9 @@ export function mount(element, props) {
   onFields(mountForm(props));
   const view = element.querySelector(".verdict");
   const scroll = () => view.scrollIntoView({ block: "start" });
-  const [start, halt] = ["lossless-run", "lossless-stop"].map(
-    (id) => /** @type {HTMLButtonElement} */ (document.getElementById(id)),
-  );
-  // On a phone the view is below the controls. After a press on Run, the page scrolls to the view once the
-  // buttons have moved.
+  const button = (id) => /** @type {HTMLButtonElement} */ (document.getElementById(id));
+  const [start, halt] = [button("lossless-run"), button("lossless-stop")];
+  // On a phone the view is below the controls. After Run, the page scrolls to it once the buttons have moved.
   start.addEventListener("click", () => {
     begin(valuesOf(FORM));
     if (matchMedia("(max-width: 640px)").matches) requestAnimationFrame(() => requestAnimationFrame(scroll));

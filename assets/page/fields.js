@@ -1,5 +1,4 @@
-// The fields of the page's forms: their values, the errors in them, and how the address reads and writes
-// them.
+// The fields of the page's forms: values, errors, and how the address reads and writes them.
 
 import { setMessage } from "../shared/view.js";
 import { differing, readAll, written, wrong } from "./setup_fields.js";
@@ -18,8 +17,7 @@ function mark(element, message) {
   }
 }
 
-// Shows a message of the server, or none, beside a field, and moves the focus there, but not out of a text that the
-// visitor types.
+// Shows a server's message, or none, beside a field, and moves the focus there, but not out of a text being typed.
 export function tellBeside(element, message) {
   mark(element, message);
   const isTyping = document.activeElement?.matches("textarea, [type=text], [type=number], [type=password]");
@@ -92,9 +90,8 @@ class Field {
 // A field by its form and its name; undefined if the page does not have it.
 export const fieldOf = (form, name) => forms[form]?.[name];
 
-// Shows a message of the server beside the field that it names: “top-k = -3 is not …”, “target is empty; …” or “The
-// prompt is too long …”. The server's messages beside other fields of the form go. aliases: the names of fields by
-// other names in messages.
+// Shows a server's message beside the field that it names: “top-k = -3 is not …”, “target is empty; …” or “The prompt
+// is too long …”, and no other one in this form. aliases: the names of fields by other names in messages.
 export function tellField(form, message, aliases = {}) {
   const [, name] = message.match(/^(?:[Tt]he )?(\S+) (?:=|is|has) /) ?? [];
   const told = fieldOf(form, aliases[name] ?? name);
@@ -122,8 +119,7 @@ export function mountFields({ fields, alone, follows }, offer, changed) {
       field.element.addEventListener("input", changed);
     }
   }
-  // Values that were computed from other fields of their form. If such a value is missing or empty, it is
-  // computed again.
+  // Values that follow from other fields of their form. If such a value is missing or empty, it is computed again.
   const following = (form) => (form === alone ? Object.entries(follows) : []);
 
   function put(form, values) {
@@ -164,11 +160,9 @@ export function mountFields({ fields, alone, follows }, offer, changed) {
     return said;
   }
 
-  for (const form of Object.keys(fields))
-    offer(
-      form,
-      { get: () => get(form), set: (texts) => set(form, texts) },
-      form === alone ? Object.keys(fields[form]) : undefined,
-    );
+  for (const [form, of] of Object.entries(fields)) {
+    const names = form === alone ? Object.keys(of) : undefined;
+    offer(form, { get: () => get(form), set: (texts) => set(form, texts) }, names);
+  }
   return { assign };
 }

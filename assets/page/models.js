@@ -72,12 +72,9 @@ function drawProgress(element, state) {
 }
 
 function draw(element, state, tell) {
-  fillRows(
-    element.querySelector(".now"),
-    state.models,
-    () => make("li", "", make("b"), " ", make("span", "name"), make("small")),
-    (item, model) => [...item.children].forEach((child, i) => setText(child, lines(model)[i])),
-  );
+  const item = () => make("li", "", make("b"), " ", make("span", "name"), make("small"));
+  const write = ({ children }, model) => [...children].forEach((child, i) => setText(child, lines(model)[i]));
+  fillRows(element.querySelector(".now"), state.models, item, write);
   drawProgress(element, state);
   setText(element.querySelector(".outcome"), OUTCOME[state.isAsking ? "asking" : state.status]?.(state) ?? "");
   const why = state.message?.replace(/\.$/, "");
@@ -86,8 +83,7 @@ function draw(element, state, tell) {
   tell(state.refused || failed);
 }
 
-// Follows the loading of a pair: if this visitor began it, the updates are streamed; otherwise the panel asks
-// for the state every few seconds.
+// Follows the loading of a pair: by a stream if this visitor began it, otherwise by a question every few seconds.
 class Watch {
   timer = 0;
   leave = null; // the function that ends the visitor's own load
@@ -155,10 +151,9 @@ class Watch {
 }
 
 const FORM = "live";
-const CHOICE = ["pair", "target", "draft", "dtype", "device"];
+export const CHOICE = ["pair", "target", "draft", "dtype", "device"]; // the fields of the form that chooses the models
 
-// Shows a message of the server beside the field that it is about. choice: the models of a load that failed, whose
-// message names one of them.
+// Shows a server's message beside its field. choice: the models of a failed load, whose message names one of them.
 function tellFields(message, choice = {}) {
   tellField(FORM, message);
   const role = ["target", "draft"].find((name) => choice[name] && message.includes(`'${choice[name]}'`));
@@ -167,8 +162,7 @@ function tellFields(message, choice = {}) {
   if (key) tellBeside(key, message.startsWith("The key is") ? message : "");
 }
 
-// The description of the chosen pair. It is requested only when the panel is visible, because computing the
-// memory is slow.
+// The description of the chosen pair. Computing its memory is slow, so it waits until the panel is visible.
 function describe(element, server, own) {
   let described = "";
   return async () => {

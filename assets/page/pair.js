@@ -1,5 +1,4 @@
-// The line about the models: the pair that wrote the shown run, the pair that Generate would use if it is
-// another one, and the pair that is being loaded.
+// The line about the models: the pair that wrote the shown run, that of Generate, and the one being loaded.
 
 import { INVARIANT } from "../shared/catalogue.js";
 import { spoken } from "../shared/labels.js";

@@ -4,8 +4,7 @@ import { tell } from "./setup.js";
 import { misfit } from "./setup_fields.js";
 import { openTab } from "./tabs.js";
 
-// The slide's size in pixels of the page, before it is enlarged. With a lesson beside it the slide must be
-// wider.
+// The slide's size in pixels of the page, before it is enlarged. A lesson beside it makes it wider.
 const slide = () => (document.body.dataset.lesson ? { width: 1140, height: 600 } : { width: 920, height: 517 });
 const isOn = () => document.body.hasAttribute("data-projector");
 
@@ -24,8 +23,7 @@ function inAddress(on) {
   history.replaceState(history.state, "", url);
 }
 
-// The slides of the open view. Parts of a view with the same `data-slide` are one slide; the parts of other
-// slides are hidden.
+// The slides of the open view. All parts with the same `data-slide` are one slide; the other slides are hidden.
 function slidesOf(menu) {
   const chosen = new Map(); // the chosen slide of each view
   const partsOf = (tab) => [...(tab?.querySelectorAll("[data-slide]") ?? [])];

@@ -48,8 +48,7 @@ export function offer(part, { get, set, fields = null }, names) {
   return values !== undefined;
 }
 
-// Wraps a part's get and set, so that they use texts in the notation of the address. `fields` describes the
-// values.
+// Wraps a part's get and set, so that they use texts in the notation of the address. fields: its values.
 const inTexts = (part, fields, get, set) => ({
   get: () => differing(get(), fields),
   set: async (texts) => {
@@ -88,8 +87,7 @@ function strangers({ names, views, tabs }) {
   return [...tab, ...opened.filter(([name]) => !foreign(name) && !ours(name)).map(([name]) => unknown(name, names))];
 }
 
-// The fields of a run's settings. assign(values, isBase) sets some of them. now() returns the values of all,
-// or null before they are registered.
+// The fields of a run's settings. assign(values, isBase) sets some; now() returns all, or null before they exist.
 export const decode = { assign: (values, isBase) => {}, now: () => null };
 const heardOf = observable();
 // Calls `listener` after each change of any form, and once when the forms are registered.
@@ -106,8 +104,7 @@ export function show({ tab: wanted, parts: values = {} }) {
   open(values);
 }
 
-// A link of the page to one of its views opens the view with the link's values. The page is not reloaded, so
-// a run continues.
+// A link of the page to one of its views opens the view with the link's values, without a reload, so a run continues.
 function follow(event) {
   const { target, ctrlKey, metaKey, shiftKey } = event;
   const link = target.closest?.('a[href^="?tab="]');
@@ -156,8 +153,7 @@ function shorten(url) {
   return left;
 }
 
-// The page's address with the current set-up, and the names of values that are too long for it. Names of
-// other scripts stay in it.
+// The page's address with the current set-up, and the names of values that are too long for it.
 function address() {
   const url = new URL(location.href);
   for (const [part, { get }] of parts) {
@@ -207,8 +203,7 @@ function messenger(box) {
 
 export const copyLink = () => copyText(link().text);
 
-// Copies a link and returns whether the browser allowed it. If not, a dialog shows the whole link as selected
-// text.
+// Copies a link and returns whether the browser allowed it. If not, a dialog shows the link as selected text.
 export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -222,13 +217,8 @@ export async function copyText(text) {
 function showText(text) {
   const field = Object.assign(make("textarea"), { value: text, readOnly: true, rows: 4 });
   const words = make("p", "", "This browser does not let the page copy the link. Copy it from here:");
-  const dialog = make(
-    "dialog",
-    "copy-text",
-    words,
-    field,
-    makeButton("", "Close", () => dialog.close()),
-  );
+  const close = makeButton("", "Close", () => dialog.close());
+  const dialog = make("dialog", "copy-text", words, field, close);
   dialog.addEventListener("keydown", (event) => event.stopPropagation());
   dialog.addEventListener("close", () => dialog.remove());
   document.querySelector(".shell").append(dialog);

@@ -1,25 +1,13 @@
 // The values in an address: texts that are read according to their field. A message says what would be right.
 
-import { visible } from "../shared/labels.js";
-
-const LONGEST_SHOWN = 60;
+import { quoted } from "../shared/labels.js";
 
 // A visitor's value for a message: short, and with all its characters visible.
-/**
- * @param {string} text
- * @returns {string}
- */
-export function shown(text) {
-  const characters = [...visible(text)];
-  return `“\u2068${characters.slice(0, LONGEST_SHOWN).join("")}${characters.length > LONGEST_SHOWN ? "…" : ""}\u2069”`;
-}
+/** @param {string} text */
+export const shown = (text) => quoted(text, 61);
 
-// A number short enough for an address. Six digits are more than any slider can set. Whole numbers, such as a
-// seed, keep all digits.
-/**
- * @param {unknown} value
- * @returns {string}
- */
+// A number for an address, with six digits, which are more than any slider can set. Whole numbers keep all digits.
+/** @param {unknown} value @returns {string} */
 export function written(value) {
   if (Array.isArray(value)) return value.map(written).join(",");
   if (typeof value !== "number" || Number.isInteger(value)) return String(value);
@@ -57,8 +45,7 @@ function readList(text, field) {
     : values;
 }
 
-// A tree in the server's notation: the number of children of each node, in level order. It is invalid if it gives more
-// numbers than there are nodes.
+// A tree in the server's notation: the number of children of each node, in level order, for existing nodes only.
 function readTree(text) {
   let known = 1;
   const exists = (count, row) => /^\d{1,4}$/.test(count) && row < known && Boolean((known += Number(count)));
@@ -75,17 +62,12 @@ function readConversation(text) {
   }
 }
 
+const FLAGS = { 1: true, true: true, 0: false, false: false };
 const READERS = {
   text: (text) => text,
   tree: readTree,
   conversation: readConversation,
-  flag: (text) =>
-    new Map([
-      ["1", true],
-      ["true", true],
-      ["0", false],
-      ["false", false],
-    ]).get(text),
+  flag: (text) => (Object.hasOwn(FLAGS, text) ? FLAGS[text] : undefined),
   choice: (text, { choices }) => choices.find((choice) => String(choice) === text),
   number: readNumber,
   list: readList,
@@ -102,8 +84,7 @@ const RIGHT = {
   names: ({ fewest, longest }) => `${fewest} to ${longest} names with commas between them`,
 };
 
-// Reads the text of a field. field: { kind, default, ... } as components/page/setup.py describes it.
-// RangeError with a message if the text does not fit.
+// Reads the text of a field, which components/page/setup.py describes. RangeError with a message if it does not fit.
 export function read(name, text, field) {
   const value = READERS[field.kind](text, field);
   if (value !== undefined) return value;
@@ -115,15 +96,10 @@ export function read(name, text, field) {
 export const wrong = (text, field) => (readNumber(text, field) === undefined ? `Give ${rangeOf(field)}.` : "");
 
 // The message for a value that does not fit. `right` describes a valid value.
-/**
- * @param {string} name
- * @param {string} text
- * @param {string} right
- */
+/** @param {string} name @param {string} text @param {string} right */
 export const misfit = (name, text, right) => `${name} = ${shown(text)} in the address is not valid: give ${right}.`;
 
-// Reads the texts of all fields. Returns { values, messages }. A missing or invalid value is replaced by its
-// default, and an invalid one has a message.
+// Reads the texts of all fields. Missing and invalid values get their defaults, and invalid ones a message.
 /**
  * @param {Record<string, string>} texts
  * @param {Record<string, any>} fields
@@ -150,17 +126,12 @@ export function readAll(texts, fields, name = (key) => key) {
 
 // The values that differ from the default, as texts of an address.
 export function differing(values, fields) {
-  const entries = Object.entries(values).filter(
-    ([key, value]) => written(value ?? "") !== written(fields[key].default ?? ""),
-  );
-  return Object.fromEntries(
-    entries.map(([key, value]) => [key, fields[key].kind === "flag" ? (value ? "1" : "0") : written(value ?? "")]),
-  );
+  const text = (value) => written(value ?? "");
+  const entries = Object.entries(values).filter(([key, value]) => text(value) !== text(fields[key].default));
+  const flag = (value) => (value ? "1" : "0");
+  return Object.fromEntries(entries.map(([key, value]) => [key, (fields[key].kind === "flag" ? flag : text)(value)]));
 }
 
-/**
- * @param {string} name
- * @param {string[]} known
- */
+/** @param {string} name @param {string[]} known */
 export const unknown = (name, known) =>
   `${shown(name)} in the address is not a setting of this page, so it was left out. The settings are: ${known.join(", ")}.`;

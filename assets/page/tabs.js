@@ -1,6 +1,5 @@
-// The places of the page and the views of each, as rows of tabs. The address names the open view,
-// `/?tab=race`; without a name the first view is open. The Tab key reaches a row once; the arrow keys, Home
-// and End move within it.
+// The places of the page and their views, as rows of tabs. The address names the open view, `/?tab=race`, unless it is
+// the first. The Tab key reaches a row once; the arrow keys, Home and End move within it.
 
 import { observable } from "../shared/observable.js";
 
@@ -18,8 +17,15 @@ export const onTab = opened.subscribe;
 // The open view; the whole page if a panel is served alone.
 export const openTab = () => views().find(({ hidden }) => !hidden) ?? document.querySelector("main");
 
-// Opens the view of this name; an unknown name opens the first view. A place opens later at the view that it
-// showed last.
+// Calls `act` now and at each opening of a view, if it contains the element. Returns the function that does this.
+export function whenOpen(element, act) {
+  const look = () => openTab()?.contains(element) && act();
+  onTab(look);
+  look();
+  return look;
+}
+
+// Opens the view of this name, or the first one. A place opens later at the view that it showed last.
 export function showTab(name) {
   const all = views();
   const wanted = all.find((view) => idOf(view) === name) ?? all[0];
@@ -37,8 +43,7 @@ export function showTab(name) {
   opened.notify(wanted);
 }
 
-// The view that an address names. The codecs were once part of the experiments' view; an old address for them
-// opens their view of today.
+// The view that an address names. Old addresses of codecs, which were part of the experiments, open today's view.
 function named(address) {
   const asked = new URLSearchParams(address);
   const isOfCodecs = [...asked.keys()].some((name) => name.startsWith("codec."));

@@ -1,15 +1,13 @@
-// The panel “Will it pay?”. A visitor measures the loaded pair, or starts from a set-up and changes its
-// values; the server computes all numbers and sentences. The first line says what the pair gains on this
-// computer, if it was measured or the visitor's last run shows it.
+// “Will it pay?”: a visitor measures the loaded pair, or changes the values of a set-up; the server computes all
+// numbers and sentences. The first line tells the pair's gain here, as measured or as in the visitor's last run.
 
 import { isLoadActive, onModels } from "../page/models.js";
 import { pairWords } from "../page/pair.js";
 import { offer } from "../page/setup.js";
-import { onTab, openTab } from "../page/tabs.js";
+import { whenOpen } from "../page/tabs.js";
 import { Figure } from "../shared/figure.js";
 import { Asker } from "../shared/lab_view.js";
 import { digits } from "../shared/labels.js";
-import { legend } from "../shared/legend.js";
 import { speed, speedWords } from "../shared/speed.js";
 import { state as run, subscribe } from "../shared/store.js";
 import { fillRows, fillTable, make, setText } from "../shared/view.js";
@@ -107,16 +105,16 @@ export function mount(element, props, server) {
     }
     if (isReady) load(props.here, {});
     else if (isFirst && preset === props.here) ask();
-    else if (hasEnded) opened(); // a load that failed leaves the pair that was measured before
+    else if (hasEnded) look(); // a load that failed leaves the pair that was measured before
     say();
   }
 
   const figure = new Figure(find(".plot.curve"), {
     skeleton: props.curve,
+    keys: find(".legend"),
     plotly: props.plotly,
     fill: (own) => answer && fillCurve(own, answer),
   });
-  legend(find(".legend"), props.curve.data, () => figure.draw());
 
   function load(name, own) {
     [preset, changes] = [name, own];
@@ -163,33 +161,22 @@ export function mount(element, props, server) {
     setText(find(".drafted"), String(answer.drafted));
     setText(find(".tokens"), answer.tokens_per_call.toFixed(2));
     setText(find(".least"), least === null ? "never" : percent(least));
-    setText(
-      find(".dearest"),
-      dearest === null
-        ? "with this acceptance not even a free draft pays"
-        : `longest draft step that pays: ${digits(dearest)} calls`,
-    );
+    const longest = `longest draft step that pays: ${digits(dearest)} calls`;
+    setText(find(".dearest"), dearest === null ? "with this acceptance not even a free draft pays" : longest);
     fillRows(find(".sentences"), answer.sentences, () => make("li"), setText);
-    fillTable(
-      find("tbody"),
-      curve.map(([k, tokens, speedUp]) => [
-        `${k}${k === answer.drafted ? " ★" : ""}`,
-        tokens.toFixed(2),
-        speedUp.toFixed(2),
-      ]),
-    );
+    const best = (k) => (k === answer.drafted ? " ★" : "");
+    const row = ([k, tokens, speedUp]) => [`${k}${best(k)}`, tokens.toFixed(2), speedUp.toFixed(2)];
+    fillTable(find("tbody"), curve.map(row));
     figure.draw();
   }
 
   // If the pair is measured already, perhaps by another visitor, the result is shown at once.
   async function opened() {
-    const isOpen = openTab()?.contains(element);
-    if (!isOpen || preset !== null) return;
+    if (preset !== null) return;
     const known = await server.verdict({ preset: props.here, begins: false });
     if (known.values && preset === null) load(props.here, {});
   }
-  onTab(opened);
-  opened();
+  const look = whenOpen(element, opened);
 
   select.append(...props.presets.map(([id, name]) => new Option(name, id)));
   select.addEventListener("change", () => load(select.value, {}));

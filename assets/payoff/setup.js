@@ -11,12 +11,10 @@
 // panel: { here, example, presets, limits, state(): { preset, changes }, load(preset, changes) }. limits:
 // [least, most] by the name of a value.
 export function setupOf(panel) {
-  const number = (name) => ({
-    kind: "number",
-    default: null,
-    least: panel.limits[name][0],
-    most: panel.limits[name][1],
-  });
+  const number = (name) => {
+    const [least, most] = panel.limits[name];
+    return { kind: "number", default: null, least, most };
+  };
   const fields = {
     preset: { kind: "choice", default: null, choices: panel.presets },
     acceptance: number("acceptance"),
@@ -26,17 +24,16 @@ export function setupOf(panel) {
     texts: { ...number("texts"), whole: true },
     shape: { kind: "choice", default: null, choices: panel.shapes },
   };
-
-  function get() {
-    const { preset, changes } = panel.state();
-    return { ...changes, preset };
-  }
-
-  function set({ preset, ...others }) {
-    const changes = Object.fromEntries(Object.entries(others).filter(([, value]) => value !== null));
-    const example = Object.keys(changes).length > 0 ? panel.example : null;
-    panel.load(preset ?? example, changes);
-  }
-
-  return { fields, get, set };
+  return {
+    fields,
+    get() {
+      const { preset, changes } = panel.state();
+      return { ...changes, preset };
+    },
+    set({ preset, ...others }) {
+      const changes = Object.fromEntries(Object.entries(others).filter(([, value]) => value !== null));
+      const example = Object.keys(changes).length > 0 ? panel.example : null;
+      panel.load(preset ?? example, changes);
+    },
+  };
 }

@@ -2,7 +2,6 @@
 
 import { Figure } from "../shared/figure.js";
 import { share } from "../shared/labels.js";
-import { legend } from "../shared/legend.js";
 import { fillTable, setText } from "../shared/view.js";
 import { columns, draftsSentence, fillDrafts } from "./several.js";
 
@@ -12,8 +11,8 @@ export class Drafts {
   constructor(section, props) {
     this.find = (selector) => section.querySelector(selector);
     const fill = (skeleton) => this.drafts && fillDrafts(skeleton, this.drafts);
-    this.figure = new Figure(this.find(".plot"), { skeleton: props.drafts, plotly: props.plotly, fill });
-    legend(this.find(".legend"), props.drafts.data, () => this.figure.draw());
+    const own = { skeleton: props.drafts, keys: this.find(".legend") };
+    this.figure = new Figure(this.find(".plot"), { ...own, plotly: props.plotly, fill });
   }
 
   show({ drafts }) {

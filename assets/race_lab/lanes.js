@@ -1,8 +1,6 @@
-// The drawing of the race. Each token has a row with two bars, which end at e / q and e / p, and a ring at e
-// that can be dragged.
+// The drawing of the race: for each token two bars, to e / q and e / p, and a ring at e that can be dragged.
 
-import { drawAxis, hatching, raceEnd, setAll, svg, ticks } from "../shared/drawing.js";
-import { onSize } from "../shared/lab_view.js";
+import { Drawing, drawAxis, hatching, raceEnd, setAll, svg, ticks } from "../shared/drawing.js";
 import { digits, shortened } from "../shared/labels.js";
 import { fillRows, setText } from "../shared/view.js";
 import { arrival, first } from "./model.js";
@@ -26,25 +24,11 @@ function measures(element, count) {
 function lane() {
   const bar = (side) => svg("rect", { class: `bar-${side}`, rx: 2 });
   const text = (name) => svg("text", { class: name });
-  const handle = svg("g", {
-    class: "handle",
-    role: "slider",
-    tabindex: 0,
-    "aria-valuemin": 0,
-    "aria-orientation": "horizontal",
-  });
-  handle.append(svg("circle", { class: "reach", r: 22 }), svg("circle", { class: "ring", r: 8 }));
-  return svg(
-    "g",
-    { class: "lane" },
-    text("name"),
-    bar("q"),
-    bar("p"),
-    text("time-q"),
-    text("time-p"),
-    svg("line", { class: "shared" }),
-    handle,
-  );
+  const slider = { role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-orientation": "horizontal" };
+  const circles = [svg("circle", { class: "reach", r: 22 }), svg("circle", { class: "ring", r: 8 })];
+  const handle = svg("g", { class: "handle", ...slider }, ...circles);
+  const bars = [text("name"), bar("q"), bar("p"), text("time-q"), text("time-p")];
+  return svg("g", { class: "lane" }, ...bars, svg("line", { class: "shared" }), handle);
 }
 
 export class Lanes {
@@ -53,15 +37,13 @@ export class Lanes {
     this.svg = element;
     this.tokens = tokens;
     this.changed = changed;
-    this.width = 0;
     this.end = 1;
     this.dragged = -1;
     this.axis = svg("g", { class: "grid" });
-    this.title = svg("text", { class: "axis" });
-    setText(this.title, "arrival time: earlier is further left");
+    this.title = svg("text", { class: "axis" }, "arrival time: earlier is further left");
     this.lanes = svg("g");
     element.append(hatching("lab-hatch"), this.axis, this.title, this.lanes);
-    onSize(element, (width) => this.resize(width));
+    this.drawing = new Drawing(element, (width) => this.drawNow(width));
     this.listen();
   }
 
@@ -95,7 +77,7 @@ export class Lanes {
   // The pointer's position in the drawing's own pixels, which projector mode enlarges.
   local(event) {
     const box = this.svg.getBoundingClientRect();
-    return ((event.clientX - box.left) / box.width) * this.width;
+    return ((event.clientX - box.left) / box.width) * this.drawing.width;
   }
 
   key(event, i) {
@@ -123,25 +105,23 @@ export class Lanes {
     this.changed();
   }
 
-  resize(width) {
-    this.width = width;
-    this.draw();
+  draw() {
+    this.drawing.draw();
   }
 
   x(time) {
     return this.left + (Math.min(time, this.end) / this.end) * this.room;
   }
 
-  draw() {
-    if (!this.width) return;
+  drawNow(width) {
     const tokens = this.tokens();
-    this.left = Math.min(110, 0.25 * this.width);
-    this.room = this.width - this.left - 64; // room for the time after the longest bar
+    this.left = Math.min(110, 0.25 * width);
+    this.room = width - this.left - 64; // room for the time after the longest bar
     if (this.dragged < 0) this.end = axisEnd(tokens);
     const winners = { q: first(tokens, "q"), p: first(tokens, "p") };
     this.measures = measures(this.svg, tokens.length);
     const bottom = this.measures.height * tokens.length;
-    setAll(this.svg, { height: bottom + AXIS, width: this.width });
+    setAll(this.svg, { height: bottom + AXIS, width });
     fillRows(this.lanes, tokens, lane, (group, token, i) => this.drawLane(group, token, i, winners));
     this.drawAxis(bottom + 4);
   }
@@ -175,20 +155,12 @@ export class Lanes {
     const time = arrival(token.e, token[side]);
     const cut = time > this.end;
     const x = this.x(time);
-    setAll(part(`.bar-${side}`), {
-      x: this.left,
-      y,
-      height: this.measures.bar,
-      width: Math.max(x - this.left, 1),
-      class: `bar-${side}${Number.isFinite(time) ? "" : " never"}`,
-    });
+    const place = { x: this.left, y, height: this.measures.bar, width: Math.max(x - this.left, 1) };
+    setAll(part(`.bar-${side}`), { ...place, class: `bar-${side}${Number.isFinite(time) ? "" : " never"}` });
     const mark = wins ? (side === "q" ? "◆ " : "★ ") : "";
     setText(part(`.time-${side}`), `${mark}${digits(finite(time))}${cut ? " ›" : ""}`);
-    setAll(part(`.time-${side}`), {
-      x: x + 6,
-      y: y + this.measures.bar / 2 + 4.5,
-      class: `time-${side}${wins ? " wins" : ""}`,
-    });
+    const name = `time-${side}${wins ? " wins" : ""}`;
+    setAll(part(`.time-${side}`), { x: x + 6, y: y + this.measures.bar / 2 + 4.5, class: name });
   }
 
   drawAxis(y) {

@@ -1,14 +1,10 @@
-// The data of the race laboratory: a list of tokens { name, p, q, e }, and functions that compute values from
-// it.
+// The data of the race laboratory, a list of tokens { name, p, q, e }, and what is computed from it.
 
 /** @import { Step } from "../types.d.ts" */
 
 import { sum } from "../shared/totals.js";
 
-/**
- * @param {number} e
- * @param {number} probability
- */
+/** @param {number} e @param {number} probability */
 export const arrival = (e, probability) => (probability > 0 ? e / probability : Infinity);
 export const exponential = () => -Math.log1p(-Math.random());
 
@@ -16,11 +12,7 @@ export const [FEWEST, MOST] = [2, 8]; // how many tokens the laboratory can have
 export const START_SEED = 20; // seed of the first race, all of whose arrivals are visible
 
 // `count` exponentials for a seed. Each uses 32 bits of Mulberry's generator, which is enough for a drawing.
-/**
- * @param {number} seed
- * @param {number} count
- * @returns {number[]}
- */
+/** @param {number} seed @param {number} count @returns {number[]} */
 export function exponentials(seed, count) {
   let state = seed >>> 0;
   return Array.from({ length: count }, () => {
@@ -32,23 +24,14 @@ export function exponentials(seed, count) {
 }
 
 // Index of the first arrival under "p" or "q".
-/**
- * @param {{ p?: number, q?: number, e: number }[]} tokens
- * @param {"p" | "q"} side
- */
+/** @param {{ p?: number, q?: number, e: number }[]} tokens @param {"p" | "q"} side */
 export function first(tokens, side) {
   const times = tokens.map((token) => arrival(token.e, token[side]));
   return times.indexOf(Math.min(...times));
 }
 
-// A copy of a distribution in which entry i is `value`. The other entries are scaled in proportion to `base`,
-// so that the sum is 1.
-/**
- * @param {number[]} base
- * @param {number} i
- * @param {number} value
- * @returns {number[]}
- */
+// A copy of a distribution whose entry i is `value`. The others are scaled in proportion to `base`, for a sum of 1.
+/** @param {number[]} base @param {number} i @param {number} value @returns {number[]} */
 export function withEntry(base, i, value) {
   const set = Math.min(Math.max(value, 0), 1);
   const others = base.reduce((sum, entry, j) => (j === i ? sum : sum + entry), 0);
@@ -62,10 +45,7 @@ const DUST = 1e-12; // rounding error of sums of probabilities
 export const excess = ({ p, q }) => (p - q > DUST ? p - q : 0);
 
 // normalise(max(p - q, 0)), or null if P equals Q.
-/**
- * @param {{ p: number, q: number }[]} tokens
- * @returns {number[] | null}
- */
+/** @param {{ p: number, q: number }[]} tokens @returns {number[] | null} */
 export function residual(tokens) {
   const left = tokens.map(excess);
   const mass = sum(left);
@@ -74,10 +54,7 @@ export function residual(tokens) {
 
 // The tokens of the laboratory for a verified position of a run: its likeliest tokens, the winners of both
 // races, and one token “other” that stands for all the rest.
-/**
- * @param {Step} step
- * @param {(text: string) => string} visible
- */
+/** @param {Step} step @param {(text: string) => string} visible */
 export function fromStep(step, visible) {
   const winners = [step.winner_p, step.winner_q];
   const leading = step.leading.filter(({ p, q }) => p > 0 || q > 0);
@@ -87,8 +64,7 @@ export function fromStep(step, visible) {
   return [...tokens, rest(tokens)];
 }
 
-// None of the other tokens won a race in the run. So “other” gets an e with which it arrives after both
-// winners.
+// No other token won a race in the run, so “other” gets an e with which it arrives after both winners.
 function rest(tokens) {
   const left = (side) => Math.max(0, 1 - sum(tokens.map((token) => token[side])));
   const [p, q] = [left("p"), left("q")];

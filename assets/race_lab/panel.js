@@ -1,5 +1,4 @@
-// The race laboratory: distributions that the visitor sets, one race on shared exponential random numbers
-// with GSD beside it, and many races.
+// The race laboratory: distributions to set, one race on shared random numbers with GSD beside it, many races.
 
 import { offer } from "../page/setup.js";
 import { Asker, presetMenu } from "../shared/lab_view.js";
@@ -8,19 +7,7 @@ import { state as run, selectedRound, subscribe } from "../shared/store.js";
 import { fillRows, fillTable, make, makeButton, onFrame, setText } from "../shared/view.js";
 import { Drafts } from "./drafts.js";
 import { Lanes } from "./lanes.js";
-import {
-  arrival,
-  excess,
-  exponential,
-  exponentials,
-  FEWEST,
-  first,
-  fromStep,
-  MOST,
-  residual,
-  START_SEED,
-  withEntry,
-} from "./model.js";
+import * as model from "./model.js";
 import { Results } from "./results.js";
 import { setupOf } from "./setup.js";
 
@@ -40,10 +27,6 @@ function probabilitySlider(side) {
 }
 
 class RaceLab {
-  race;
-  gsd;
-  many;
-
   constructor(element, props, server) {
     this.element = element;
     this.server = server;
@@ -53,15 +36,14 @@ class RaceLab {
     this.base = null;
     this.find = (selector) => element.querySelector(selector);
     const section = (name) => this.find(`section.${name}`);
-    [this.race, this.gsd, this.many] = ["drawn", "gsd", "many"].map(section);
+    this.race = section("drawn");
+    this.gsd = section("gsd");
+    this.many = section("many");
     this.asker = new Asker(this.find(".lab-error"), ["many", "drafts"].map(section));
     const redraw = onFrame(() => this.draw());
     this.changed = redraw;
-    this.lanes = new Lanes(
-      this.find(".lanes"),
-      () => this.tokens,
-      () => this.dragged(),
-    );
+    const tokens = () => this.tokens;
+    this.lanes = new Lanes(this.find(".lanes"), tokens, () => this.dragged());
     this.results = new Results(this.many, props);
     this.drafts = new Drafts(this.find("section.drafts"), props);
     this.listenToPresets();
@@ -75,8 +57,7 @@ class RaceLab {
   listenToPresets() {
     this.showPreset = presetMenu(this.find, this.presets, (preset) => this.load(preset));
     const button = this.find(".from-run");
-    // The position to copy from the run: the selected one, or the last one before it in the same round for
-    // which the small model drafted.
+    // The position to copy: the selected one, or the last before it in its round for which the small model drafted.
     const step = () =>
       selectedRound()
         ?.steps.slice(0, run.selected.step + 1)
@@ -92,11 +73,8 @@ class RaceLab {
     );
     button.addEventListener("click", () => {
       if (!usable()) return;
-      const { position } = step();
-      this.set(
-        fromStep(step(), visible),
-        `The likeliest tokens at position ${position} of the run in Watch, with the random numbers e of that run. All other tokens are merged into “other”. None of them won a race in the run, so “other” wins none here.`,
-      );
+      const note = `The likeliest tokens at position ${step().position} of the run in Watch, with the random numbers e of that run. All other tokens are merged into “other”. None of them won a race in the run, so “other” wins none here.`;
+      this.set(model.fromStep(step(), visible), note);
     });
   }
 
@@ -134,12 +112,9 @@ class RaceLab {
   }
 
   load(preset) {
-    const e = preset.e.length > 0 ? preset.e : exponentials(START_SEED, preset.tokens.length);
-    this.set(
-      preset.tokens.map((name, i) => ({ name, p: preset.p[i], q: preset.q[i], e: e[i] })),
-      preset.note,
-      preset,
-    );
+    const e = preset.e.length > 0 ? preset.e : model.exponentials(model.START_SEED, preset.tokens.length);
+    const tokens = preset.tokens.map((name, i) => ({ name, p: preset.p[i], q: preset.q[i], e: e[i] }));
+    this.set(tokens, preset.note, preset);
   }
 
   // preset: the name of the example with these tokens, or null. seed: the seed of the race, if there is one.
@@ -174,20 +149,20 @@ class RaceLab {
 
   setProbability(i, side, value) {
     const base = this.base ?? this.tokens.map((token) => token[side]);
-    withEntry(base, i, Math.round(1000 * value) / 1000).forEach((entry, j) => (this.tokens[j][side] = entry));
+    model.withEntry(base, i, Math.round(1000 * value) / 1000).forEach((entry, j) => (this.tokens[j][side] = entry));
   }
 
   add() {
     const names = new Set(this.tokens.map(({ name }) => name));
     const name = [..."abcdefghij"].find((letter) => !names.has(letter));
-    this.tokens.push({ name, p: 0, q: 0, e: exponential() });
+    this.tokens.push({ name, p: 0, q: 0, e: model.exponential() });
     for (const side of Object.keys(SIDES)) this.setProbability(this.tokens.length - 1, side, 0.1);
     this.own();
   }
 
   // The other tokens take over the removed token's probability, in proportion to their own.
   remove(i) {
-    if (this.tokens.length <= FEWEST) return;
+    if (this.tokens.length <= model.FEWEST) return;
     for (const side of Object.keys(SIDES)) this.setProbability(i, side, 0);
     this.tokens.splice(i, 1);
     this.lanes.drop();
@@ -195,7 +170,7 @@ class RaceLab {
   }
 
   reroll(seed) {
-    this.setRace(exponentials(seed, this.tokens.length));
+    this.setRace(model.exponentials(seed, this.tokens.length));
     Object.assign(this, { seed, moved: false });
   }
 
@@ -222,10 +197,8 @@ class RaceLab {
 
   ask(what, also = {}) {
     const distributions = () => ({ p: this.tokens.map(({ p }) => p), q: this.tokens.map(({ q }) => q) });
-    return this.asker.ask(
-      () => this.server[what]({ ...distributions(), ...also }),
-      (result) => [this.results, this.drafts].forEach((view) => view.show(result)),
-    );
+    const use = (result) => [this.results, this.drafts].forEach((view) => view.show(result));
+    return this.asker.ask(() => this.server[what]({ ...distributions(), ...also }), use);
   }
 
   draw() {
@@ -248,26 +221,27 @@ class RaceLab {
         setText(slider.nextElementSibling, value.toFixed(3));
       }
       const remove = row.querySelector(".remove");
-      remove.disabled = this.tokens.length <= FEWEST;
+      remove.disabled = this.tokens.length <= model.FEWEST;
       remove.setAttribute("aria-label", `Remove ${token.name}`);
     });
-    this.find(".add").disabled = this.tokens.length >= MOST;
+    this.find(".add").disabled = this.tokens.length >= model.MOST;
   }
 
   drawRace() {
-    const [ofDraft, ofTarget] = [this.tokens[first(this.tokens, "q")], this.tokens[first(this.tokens, "p")]];
+    const winner = (side) => this.tokens[model.first(this.tokens, side)];
+    const [ofDraft, ofTarget] = [winner("q"), winner("p")];
     const same = ofDraft === ofTarget;
     const text = same
       ? `${quoted(ofDraft.name)} arrives first in both races: same winner, accepted.`
       : `${quoted(ofDraft.name)} arrives first under the draft, ${quoted(ofTarget.name)} under the target: different winners, so the draft is rejected and the target's winner replaces it.`;
     this.verdict(this.race, same, text);
-    const time = (e, side) => digits(Number.isFinite(arrival(e, side)) ? arrival(e, side) : null);
+    const time = (e, side) => digits(Number.isFinite(model.arrival(e, side)) ? model.arrival(e, side) : null);
     const row = ({ name, p, q, e }) => [name, digits(p), digits(q), digits(e), time(e, q), time(e, p)];
     fillTable(this.race.querySelector("tbody"), this.tokens.map(row));
   }
 
   drawTest() {
-    const { name, p, q } = this.tokens[first(this.tokens, "q")];
+    const { name, p, q } = this.tokens[model.first(this.tokens, "q")];
     const accepted = this.u * q < p;
     const ratio = `p / q = ${digits(p)} / ${digits(q)} = ${digits(p / q)}`;
     const text = accepted
@@ -281,10 +255,10 @@ class RaceLab {
   }
 
   drawResidual() {
-    const left = residual(this.tokens);
+    const left = model.residual(this.tokens);
     const [body] = this.gsd.querySelector("table").tBodies;
     const last = (i) => (left ? digits(left[i]) : "none: P = Q");
-    const row = (token, i) => [token.name, ...[token.p, token.q, excess(token)].map(digits), last(i)];
+    const row = (token, i) => [token.name, ...[token.p, token.q, model.excess(token)].map(digits), last(i)];
     fillTable(body, this.tokens.map(row));
     [...body.rows].forEach((row, i) => row.style.setProperty("--share", left ? left[i] : 0));
   }

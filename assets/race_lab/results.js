@@ -3,7 +3,6 @@
 import { METHODS as NAMES } from "../shared/catalogue.js";
 import { Figure } from "../shared/figure.js";
 import { digits, share } from "../shared/labels.js";
-import { legend } from "../shared/legend.js";
 import { fillTable, reducedMotion, setText } from "../shared/view.js";
 
 const SECONDS = 1.6; // duration of the measured curves' animation
@@ -23,10 +22,8 @@ function fillConvergence({ data, layout }, result, count) {
     const rows = (measured?.[method].running ?? []).slice(0, count).filter(([races]) => races >= FIRST);
     const column = (j) => rows.map((row) => row[j]);
     const back = [...rows].reverse();
-    Object.assign(data[i], {
-      x: [...column(0), ...back.map((row) => row[0])],
-      y: [...column(3), ...back.map((row) => row[2])],
-    });
+    const [x, y] = [back.map((row) => row[0]), back.map((row) => row[2])];
+    Object.assign(data[i], { x: [...column(0), ...x], y: [...column(3), ...y] });
     Object.assign(data[6 + i], { x: column(0), y: column(1) });
     const last = rows.slice(-1);
     const text = last.map((row) => `${NAMES[method]}: ${interval(row.slice(1))} of ${row[0]} races`);
@@ -40,11 +37,8 @@ function fillByIndex({ data, layout }, result) {
   METHODS.forEach((method, i) => {
     const rows = result.measured?.[method].by_index ?? [];
     const x = rows.map((_, index) => index);
-    const error_y = {
-      ...data[i].error_y,
-      array: rows.map(([rate, , high]) => high - rate),
-      arrayminus: rows.map(([rate, low]) => rate - low),
-    };
+    const array = rows.map(([rate, , high]) => high - rate);
+    const error_y = { ...data[i].error_y, array, arrayminus: rows.map(([rate, low]) => rate - low) };
     const hovertext = rows.map((row, index) => `${NAMES[method]}, index ${index}: ${interval(row)}`);
     Object.assign(data[i], { x, y: rows.map(([rate]) => rate), error_y, hovertext });
     const exact = result.by_index[method];
@@ -55,8 +49,7 @@ function fillByIndex({ data, layout }, result) {
   layout.xaxis.range = [-0.5, result.by_index.ersd.length - 0.5];
 }
 
-// A sentence that says whether the exact value lies in the measured 95% interval. One in twenty does not
-// contain it.
+// Says whether the exact value lies in the measured 95% interval, which one in twenty does not contain.
 function sentence(method, result) {
   const [, , low, high] = result.measured[method].running.at(-1);
   const exact = result[method];
@@ -70,16 +63,15 @@ export class Results {
     this.find = (selector) => section.querySelector(selector);
     this.result = null;
     this.count = 0;
-    const figure = (plot, skeleton, fill) =>
-      new Figure(this.find(plot), {
+    const figure = (name, skeleton, fill) =>
+      new Figure(this.find(`.${name}`), {
         skeleton,
+        keys: this.find(`.${name}-legend`),
         plotly: props.plotly,
         fill: (own) => this.result && fill(own, this.result, this.count),
       });
-    this.convergence = figure(".convergence", props.convergence, fillConvergence);
-    this.byIndex = figure(".by-index", props.by_index, fillByIndex);
-    legend(this.find(".convergence-legend"), props.convergence.data, () => this.convergence.draw());
-    legend(this.find(".by-index-legend"), props.by_index.data, () => this.byIndex.draw());
+    this.convergence = figure("convergence", props.convergence, fillConvergence);
+    this.byIndex = figure("by-index", props.by_index, fillByIndex);
   }
 
   // Shows the exact values, and the measured ones if there are any.
@@ -123,10 +115,8 @@ export class Results {
 
   writeTable(result) {
     const measured = (method, index) => (result.measured ? interval(result.measured[method].by_index[index]) : "–");
-    const rows = result.by_index.ersd.map((_, index) => [
-      index,
-      ...METHODS.flatMap((method) => [share(result.by_index[method][index]), measured(method, index)]),
-    ]);
+    const both = (index) => (method) => [share(result.by_index[method][index]), measured(method, index)];
+    const rows = result.by_index.ersd.map((_, index) => [index, ...METHODS.flatMap(both(index))]);
     fillTable(this.find(".index-table tbody"), rows);
   }
 }

@@ -48,30 +48,28 @@ function scaled(name, weights) {
 
 // start: the values { u, many } with which the laboratory opened.
 export function setupOf(lab, start) {
-  const fields = fieldsOf(lab.presets, start);
-
-  function get() {
-    const { tokens, preset, seed, moved, results } = lab;
-    const distributions = preset
-      ? { preset: preset.id }
-      : { tokens: writtenNames(tokens.map(({ name }) => name)), p: column(tokens, "p"), q: column(tokens, "q") };
-    const race = seed !== null && !moved ? { seed } : moved || !preset ? { e: column(tokens, "e") } : {};
-    const many = results.result?.measured ? results.result.seed : start.many;
-    return { ...distributions, ...race, u: lab.u, many };
-  }
-
-  function set(values) {
-    const { p, q, e, seed } = values;
-    if (p || q) lab.set(own(values), "");
-    else lab.load(lab.presets.find(({ id }) => id === values.preset));
-    if (seed !== null || p) lab.reroll(seed ?? START_SEED);
-    if (e) {
-      sameLength("e", e, lab.tokens.length);
-      lab.setRace(e);
-    }
-    lab.setU(values.u);
-    lab.simulate(values.many);
-  }
-
-  return { fields, get, set };
+  return {
+    fields: fieldsOf(lab.presets, start),
+    get() {
+      const { tokens, preset, seed, moved, results } = lab;
+      const distributions = preset
+        ? { preset: preset.id }
+        : { tokens: writtenNames(tokens.map(({ name }) => name)), p: column(tokens, "p"), q: column(tokens, "q") };
+      const race = seed !== null && !moved ? { seed } : moved || !preset ? { e: column(tokens, "e") } : {};
+      const many = results.result?.measured ? results.result.seed : start.many;
+      return { ...distributions, ...race, u: lab.u, many };
+    },
+    set(values) {
+      const { p, q, e, seed } = values;
+      if (p || q) lab.set(own(values), "");
+      else lab.load(lab.presets.find(({ id }) => id === values.preset));
+      if (seed !== null || p) lab.reroll(seed ?? START_SEED);
+      if (e) {
+        sameLength("e", e, lab.tokens.length);
+        lab.setRace(e);
+      }
+      lab.setU(values.u);
+      lab.simulate(values.many);
+    },
+  };
 }

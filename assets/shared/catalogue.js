@@ -32,14 +32,6 @@ export const METHOD_SENTENCES = {
  "SpecInfer": "SpecInfer's multi-step speculative sampling: independent drafts are tested one by one. After each rejection the residual replaces the target's distribution.",
  "SpecTr": "SpecTr's k-sequential selection: independent drafts are tested one by one, all with the same threshold."
 };
-export const INVARIANT = [
- "ar",
- "ersd"
-];
-export const INDEPENDENT = [
- "specinfer",
- "spectr"
-];
-export const JOINT = [
- "traversal"
-];
+export const INVARIANT = ["ar", "ersd"];
+export const INDEPENDENT = ["specinfer", "spectr"];
+export const JOINT = ["traversal"];

@@ -2,10 +2,7 @@ const VARIABLE = /^var\((--[a-z-]+)\)$/;
 
 // Replaces colour names in a figure by colours. Figures use the style sheet's names (`specdec/figures/looks.py`). Lists
 // of numbers or texts are data and stay unchanged.
-/**
- * @param {any} value
- * @param {(name: string) => string} colourOf
- */
+/** @param {any} value @param {(name: string) => string} colourOf */
 export function resolved(value, colourOf) {
   if (typeof value === "string") return value.replace(VARIABLE, (_, name) => colourOf(name));
   if (Array.isArray(value)) return typeof value[0] === "object" ? value.map((item) => resolved(item, colourOf)) : value;

@@ -7,21 +7,13 @@ const known = new WeakMap();
 // All decisions of a round, in order: { kind, step, trial }. kind: "draft" (the tree is drafted and nothing
 // is checked yet), "rejected" (a test of GSD fails), or the kind of the emitted token. step: the position in
 // the round. trial: the number of GSD's test at this position, or null.
-/**
- * @param {Round} round
- * @param {string} method
- * @returns {Decision[]}
- */
+/** @param {Round} round @param {string} method @returns {Decision[]} */
 export function decisions(round, method) {
   if (!known.has(round)) known.set(round, list(round, method));
   return known.get(round);
 }
 
-/**
- * @param {Round} round
- * @param {string} method
- * @returns {Decision[]}
- */
+/** @param {Round} round @param {string} method @returns {Decision[]} */
 function list(round, method) {
   /** @type {Decision[]} */
   const all = round.nodes.length > 0 ? [{ kind: "draft", step: 0, trial: null }] : [];
@@ -37,20 +29,14 @@ function list(round, method) {
 }
 
 // The index of the decision that emits the token at this position of the round.
-/**
- * @param {Decision[]} all
- * @param {number} step
- */
+/** @param {Decision[]} all @param {number} step */
 export function emission(all, step) {
   return all.findLastIndex((decision) => decision.step === step && !["draft", "rejected"].includes(decision.kind));
 }
 
 // Whether a drafted node was found to be wrong: it failed its own test, or no sibling of it was accepted. The
 // record marks every sibling of an accepted token as rejected, even one that was never tested.
-/**
- * @param {Node} node
- * @param {Round} round
- */
+/** @param {Node} node @param {Round} round */
 export function isOut(node, round) {
   if (node.status !== "rejected") return false;
   const step = node.path.length - 1;
@@ -59,14 +45,8 @@ export function isOut(node, round) {
   return round.steps.some(({ trials }) => trials.some(({ path, accepted }) => !accepted && path.join() === key));
 }
 
-// The status of a drafted node as it is known at a decision. A node is unvisited until its position is
-// verified.
-/**
- * @param {Node} node
- * @param {Decision} decision
- * @param {Round} round
- * @returns {import("../types.d.ts").Status}
- */
+// The status of a node as it is known at a decision: unvisited until its position is verified.
+/** @param {Node} node @param {Decision} decision @param {Round} round @returns {import("../types.d.ts").Status} */
 export function statusAt(node, decision, round) {
   const step = node.path.length - 1;
   if (step > decision.step || decision.kind === "draft") return "unvisited";
@@ -75,10 +55,7 @@ export function statusAt(node, decision, round) {
 }
 
 // The index of the decision at which a rejected node turns out wrong.
-/**
- * @param {Decision[]} all
- * @param {Node} node
- */
+/** @param {Decision[]} all @param {Node} node */
 export function rejection(all, node) {
   const step = node.path.length - 1;
   const failed = all.findIndex((d) => d.kind === "rejected" && d.step === step && d.trial === node.path.at(-1));

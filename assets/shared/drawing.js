@@ -54,17 +54,9 @@ export function hatching(id) {
 }
 
 function cross(r) {
-  const t = r * 0.42;
-  const quarter = [
-    [-r, -r + t],
-    [-r + t, -r],
-    [0, -t],
-    [r - t, -r],
-    [r, -r + t],
-    [t, 0],
-  ];
-  const points = [...quarter, [r, r - t], [r - t, r], [0, t], [-r + t, r], [-r, r - t], [-t, 0]];
-  return `M${points.map((point) => point.map((x) => x.toFixed(2)).join(" ")).join("L")}Z`;
+  const [t, u] = [r * 0.42, r * 0.58];
+  const quarters = [`0 ${-t}L${u} ${-r}L${r} ${-u}`, `${t} 0L${r} ${u}L${u} ${r}`];
+  return `M${[...quarters, `0 ${t}L${-u} ${r}L${-r} ${u}`, `${-t} 0L${-r} ${-u}L${-u} ${-r}`].join("L")}Z`;
 }
 
 function star(r) {
@@ -89,22 +81,20 @@ export const SHAPES = {
   star,
 };
 
-// Calls `draw(width, height)` when the element changes its size or becomes visible on the screen. height is
-// null if the drawing may choose its height. With the style property `--fills` it must fill the element.
+// Calls `draw(width, height)` when the element changes its size, and when `draw()` was asked for. While the element is
+// not on the screen, nothing is drawn; a missed drawing follows when it becomes visible.
 export class Drawing {
-  width;
-  height;
+  width = 0;
+  height = 0;
+  seen = true;
+  stale = false;
 
   constructor(element, draw) {
-    this.element = element;
     this.drawNow = draw;
-    this.seen = true;
-    this.stale = false;
-    Object.assign(this, sizeOf(element));
-    new IntersectionObserver(([entry]) => this.shown(entry.isIntersecting), { rootMargin: "300px 200px" }).observe(
-      element,
-    );
-    new ResizeObserver(() => this.resized()).observe(element);
+    this.measure(element);
+    const nearby = { rootMargin: "300px 200px" };
+    new IntersectionObserver(([{ isIntersecting }]) => this.shown(isIntersecting), nearby).observe(element);
+    new ResizeObserver(() => this.measure(element) && this.draw()).observe(element);
   }
 
   shown(seen) {
@@ -112,11 +102,11 @@ export class Drawing {
     if (seen && this.stale) this.draw();
   }
 
-  resized() {
-    const { width, height } = sizeOf(this.element);
-    if (width === this.width && height === this.height) return;
+  // Returns whether the element's size has changed.
+  measure({ clientWidth: width, clientHeight: height }) {
+    const isOther = width !== this.width || height !== this.height;
     Object.assign(this, { width, height });
-    this.draw();
+    return isOther;
   }
 
   draw() {
@@ -131,9 +121,4 @@ export function mountSwap(element) {
   button.addEventListener("click", () =>
     document.getElementById(button.dataset.other).scrollIntoView({ block: "nearest", inline: "start" }),
   );
-}
-
-function sizeOf(element) {
-  const fills = getComputedStyle(element).getPropertyValue("--fills") !== "";
-  return { width: element.clientWidth, height: fills ? element.clientHeight : null };
 }

@@ -1,6 +1,8 @@
 // A plotly figure that keeps its zoom and its hover label when its data changes.
 
 import { resolved } from "./colours.js";
+import { Drawing } from "./drawing.js";
+import { legend } from "./legend.js";
 
 let loading = null;
 
@@ -19,7 +21,7 @@ function loadPlotly(url) {
 const CONFIG = {
   displaylogo: false,
   displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false,
-  responsive: false, // the ResizeObserver below draws again
+  responsive: false, // `Drawing` draws again
   doubleClick: false, // handled below: plotly would return to an older round's range
   modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "resetScale2d"],
   toImageButtonOptions: { format: "svg" },
@@ -29,69 +31,46 @@ const GRID = "rgba(128, 128, 128, 0.25)";
 
 export class Figure {
   options;
-  width;
-  height;
+  Plotly = null;
+  zoom = {}; // ranges that the visitor chose, by axis
+  busy = false;
+  again = false;
 
-  // skeleton: traces and layout without data; fill(skeleton, width): adds the data of the selection.
-  constructor(element, { skeleton, plotly, fill }) {
+  // skeleton: traces and layout without data; fill(skeleton) adds the data. keys: the legend's element, if traces stay.
+  constructor(element, { skeleton, plotly, fill, keys = null }) {
     this.element = element;
     this.skeleton = skeleton;
     this.fill = fill;
-    this.busy = false;
-    this.again = false;
-    this.seen = false;
-    this.Plotly = null;
-    this.zoom = {}; // ranges that the visitor chose, by axis
-    this.size();
+    this.drawing = new Drawing(element, () => this.drawNow());
+    if (keys) legend(keys, skeleton.data, () => this.draw());
     loadPlotly(plotly).then((Plotly) => {
       this.Plotly = Plotly;
       this.draw();
     });
-    // Nothing is drawn while the figure is off the screen. A missed update is drawn when the figure becomes
-    // visible.
-    new IntersectionObserver(([entry]) => this.shown(entry.isIntersecting), { rootMargin: "100px" }).observe(element);
-    new ResizeObserver(() => this.resized()).observe(element);
     // The page switches the theme by a class of the body.
     new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
   }
 
-  shown(seen) {
-    this.seen = seen;
-    if (seen) this.draw();
-  }
-
-  // Whether the element's size has changed. Its height comes from the style sheet or the skeleton.
-  size() {
-    const { clientWidth: width, clientHeight: height } = this.element;
-    const other = width !== this.width || height !== this.height;
-    Object.assign(this, { width, height });
-    return other;
-  }
-
-  resized() {
-    if (this.size()) this.draw();
+  draw() {
+    this.drawing.draw();
   }
 
   // Draws the newest data. Requests during a drawing are merged into one.
-  async draw() {
-    if (!this.Plotly || this.width === 0 || !this.seen) return;
-    if (this.busy) {
-      this.again = true;
-      return;
-    }
+  async drawNow() {
+    this.again = true;
+    if (!this.Plotly || this.busy) return;
     this.busy = true;
     try {
-      do {
+      while (this.again) {
         this.again = false;
         await this.react();
-      } while (this.again);
+      }
     } finally {
       this.busy = false;
     }
   }
 
-  // Stores the ranges that the visitor chose by zooming. Plotly itself (uirevision) forgets them when the
-  // range of the data changes.
+  // Stores the ranges that the visitor zoomed to. Plotly (uirevision) forgets them when the range of the data changes.
   listen() {
     this.element.on("plotly_relayout", (change) => {
       for (const axis of ["xaxis", "yaxis"]) {
@@ -117,9 +96,10 @@ export class Figure {
     const { data, layout } = this.skeleton;
     const style = getComputedStyle(this.element);
     const colourOf = (name) => style.getPropertyValue(name).trim();
-    this.fill(this.skeleton, this.width);
-    layout.width = this.width;
-    if (this.height > 0) layout.height = this.height;
+    const { width, height } = this.drawing; // the height comes from the style sheet or the skeleton
+    this.fill(this.skeleton);
+    layout.width = width;
+    if (height > 0) layout.height = height;
     Object.assign(layout.font, { color: style.color, family: style.fontFamily });
     for (const axis of [layout.xaxis, layout.yaxis]) Object.assign(axis, { gridcolor: GRID, linecolor: GRID });
     // plotly compares traces by identity, so changed traces are new objects.

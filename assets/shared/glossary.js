@@ -49,13 +49,9 @@ export const TERMS = {
 };
 
 // Labels of the form and its choices of methods, by their selectors. Their HTML has no [data-term].
+const methodLabel = (value) => `:is(#method, #lossless-method) label:has([value="${value}"])`;
 const PLACES = {
-  ...Object.fromEntries(
-    Object.entries(METHODS).map(([value, name]) => [
-      `:is(#method, #lossless-method) label:has([value="${value}"])`,
-      name,
-    ]),
-  ),
+  ...Object.fromEntries(Object.entries(METHODS).map(([value, name]) => [methodLabel(value), name])),
   ":is(#topology, #lossless-topology) .title": "topology",
   ":is(#k, #lossless-k) .title": "k",
   "#baseline label": "plain",
@@ -86,10 +82,7 @@ function termOf(target) {
 }
 
 export function mountGlossary() {
-  const note = make("div", "term-note");
-  note.setAttribute("role", "tooltip");
-  note.id = "term-note";
-  note.hidden = true;
+  const note = Object.assign(make("div", "term-note"), { id: "term-note", role: "tooltip", hidden: true });
   document.querySelector(".shell").append(note);
   const tell = ({ target }) => {
     const found = target instanceof Element && termOf(target);

@@ -2,17 +2,6 @@
 
 import { setMessage, setText } from "./view.js";
 
-// Calls `draw(width, height)` now and whenever the element's size changes; never while it is hidden.
-export function onSize(element, draw) {
-  let [width, height] = [0, 0];
-  new ResizeObserver(() => {
-    const { clientWidth, clientHeight } = element;
-    if (clientWidth === 0 || (clientWidth === width && clientHeight === height)) return;
-    [width, height] = [clientWidth, clientHeight];
-    draw(width, height);
-  }).observe(element);
-}
-
 // Fills the menu of examples. It gets one more entry, “own values”, which is shown after a change by hand and
 // cannot be chosen. Returns the function that shows the present example (null: own values) and a note about it.
 export function presetMenu(find, presets, load) {
@@ -57,8 +46,7 @@ export class Asker {
     this.failed = Boolean(error);
   }
 
-  // question(): sends the question. use(answer): called with the answer to the newest question, unless it is
-  // an error.
+  // question(): sends it. use(answer): called with the answer to the newest question, unless it is an error.
   async ask(question, use) {
     const number = ++this.number;
     for (const element of this.results) element.setAttribute("aria-busy", "true");

@@ -1,11 +1,11 @@
-// Functions that make a model's text safe to show. Such text can contain anything: it must never act as
-// markup, and no character of it may be invisible.
+// Makes a model's text safe to show: it must never act as markup, and no character may be invisible.
+
+import { make } from "./view.js";
 
 // Invisible characters and those that reorder the text around them: controls, overrides of the writing direction.
 const HIDDEN =
   /[\u0000-\u0009\u000B-\u001F\u007F-\u009F\u00AD\u115F\u1160\u17B4\u17B5\u180E\u200B\u2028-\u202E\u2060-\u206F\u3164\uFEFF\uFFA0\uFFF9-\uFFFB]/u;
-// Joiners, direction marks and variation selectors are parts of words and emoji. They are hidden only if they
-// stand alone.
+// Joiners, direction marks and variation selectors are parts of words and emoji, and hidden only if they stand alone.
 const JOINING = /^[\u061C\u200C-\u200F\uFE00-\uFE0F]+$/u;
 const SPECIAL = new RegExp(`(\\r\\n|\\n|${HIDDEN.source})`, "u");
 
@@ -17,12 +17,8 @@ function picture(char) {
   return HIDDEN.test(char) ? named(char) : char;
 }
 
-// A token on one line: spaces, line ends and controls become visible symbols. Many spaces become their
-// number.
-/**
- * @param {string} text
- * @returns {string}
- */
+// A token on one line: spaces, line ends and controls become visible symbols, and many spaces their number.
+/** @param {string} text @returns {string} */
 export function visible(text) {
   if (text === "") return "…"; // part of a character that later tokens complete
   const characters = [...text.replaceAll("\r\n", "\n").replaceAll(" ", "␣")];
@@ -30,12 +26,8 @@ export function visible(text) {
   return shown.replace(/␣{3,}/g, (spaces) => `␣×${spaces.length}`); // an indentation
 }
 
-// A token in quotes for a sentence. The direction of the text around it does not change it. length: as for
-// `shortened`.
-/**
- * @param {string} text
- * @param {number} [length]
- */
+// A token in quotes, whatever the direction of the text around it. length: as for `shortened`.
+/** @param {string} text @param {number} [length] */
 export const quoted = (text, length = Infinity) => `“\u2068${shortened(text, length)}\u2069”`;
 
 // A text in quotes for a sentence, on one line, with its spaces as they are.
@@ -45,11 +37,7 @@ export function spoken(text) {
 }
 
 // A token, shortened to at most `length` characters. An ellipsis at the end shows that some are missing.
-/**
- * @param {string} text
- * @param {number} length
- * @returns {string}
- */
+/** @param {string} text @param {number} length @returns {string} */
 export function shortened(text, length) {
   const characters = [...visible(text)];
   return characters.length > length ? `${characters.slice(0, length - 1).join("")}…` : characters.join("");
@@ -63,38 +51,28 @@ export function appendText(element, text) {
       element.append(part);
       continue;
     }
-    const mark = document.createElement("span");
     const endsLine = part.endsWith("\n");
-    mark.className = endsLine ? "line-end" : "control";
+    const mark = make("span", endsLine ? "line-end" : "control", part);
     mark.dataset.shown = endsLine ? "⏎" : picture(part);
-    mark.textContent = part;
     element.append(mark);
     if (!endsLine) element.classList.add("isolated");
   }
 }
 
-// Adds a word in the colour of its author. The space before it has no colour, so that no line ends with a strip of
-// colour.
-export function appendInk(element, text) {
+// A token in its author's colour, without the space before it, so that no line ends with a strip of colour.
+/** @param {string} kind @param {string} text */
+export function tokenElement(kind, text) {
   const word = text.trimStart() === "" ? text : text.replace(/^ +/, "");
-  const ink = document.createElement("span");
-  ink.className = "ink";
+  const ink = make("span", "ink");
   appendText(ink, word);
-  element.classList.add("inked");
-  element.append(text.slice(0, text.length - word.length), ink);
+  return make(kind === "rejected" ? "s" : "span", `token ${kind} inked`, text.slice(0, text.length - word.length), ink);
 }
 
 // A number of things: “1 token”, “2 tokens”.
-/**
- * @param {number} n
- * @param {string} word
- */
+/** @param {number} n @param {string} word */
 export const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
-/**
- * @param {number} part
- * @param {number} whole
- */
+/** @param {number} part @param {number} whole */
 export const percent = (part, whole) => (whole > 0 ? `${Math.round((100 * part) / whole)}%` : "–");
 
 // A share or a probability as a percentage with three significant digits or more.
@@ -105,10 +83,7 @@ export const share = (value) => `${(100 * value).toFixed(value > 0 && value < 0.
 export const superscript = (number) => [...String(number)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]).join("");
 
 // A number with three significant digits, without exponents for ordinary sizes. JSON writes infinity as null.
-/**
- * @param {number | null | undefined} value
- * @returns {string}
- */
+/** @param {number | null | undefined} value @returns {string} */
 export function digits(value) {
   if (value === null || value === undefined) return "∞";
   if (value !== 0 && Math.abs(value) < 0.0001) return value.toExponential(1);

@@ -1,5 +1,4 @@
-// Texts that the browser stores for this page, by name. If the browser refuses to store anything, reading
-// returns null and writing does nothing.
+// Texts that the browser stores for this page, by name. If it refuses, reading gives null and writing nothing.
 
 /** The kept text, or null. @param {"localStorage" | "sessionStorage"} [storage] */
 export function kept(name, storage = "localStorage") {

@@ -4,7 +4,7 @@ export function observable() {
   const listeners = new Set();
   return {
     subscribe: (listener) => listeners.add(listener),
-    notify: (what) => {
+    notify: (what = undefined) => {
       for (const listener of listeners) listener(what);
     },
   };

@@ -3,7 +3,6 @@
 
 import { drawAxis, SHAPES, setAll, svg, ticks } from "./drawing.js";
 import { superscript } from "./labels.js";
-import { setText } from "./view.js";
 
 const MARGIN = { left: 60, right: 14, top: 12, bottom: 40 };
 const FEWEST = 8; // powers of ten on the axis
@@ -14,8 +13,7 @@ const power = (p) => -Math.log10(Math.max(p, Number.MIN_VALUE));
 export const decades = (values) => Math.max(FEWEST, Math.ceil(Math.max(...values.map(power))));
 
 export class PValues {
-  // names: the names of the lines. level: the significant p-value; levelName: its name. counted: what is
-  // counted.
+  // names: of the lines. level: the significant p-value; levelName: its name. counted: what is counted.
   constructor(element, { names, level, levelName, counted }) {
     this.svg = element;
     this.level = level;
@@ -25,14 +23,11 @@ export class PValues {
     this.levelLine = svg("line", { class: "level" });
     this.here = svg("line", { class: "here" });
     this.end = svg("path", { class: "end", d: SHAPES.circle(5) });
-    this.levelLabel = svg("text", { class: "level-label", "text-anchor": "end" });
-    this.axis = svg("text", { class: "axis", "text-anchor": "middle" });
-    this.side = svg("text", { class: "axis", "text-anchor": "middle" });
+    this.levelLabel = svg("text", { class: "level-label", "text-anchor": "end" }, levelName);
+    this.axis = svg("text", { class: "axis", "text-anchor": "middle" }, counted);
+    this.side = svg("text", { class: "axis", "text-anchor": "middle" }, "p-value");
     element.append(this.rows, this.columns, this.levelLine, this.here, ...this.lines);
     element.append(this.end, this.levelLabel, this.axis, this.side);
-    setText(this.levelLabel, levelName);
-    setText(this.axis, counted);
-    setText(this.side, "p-value");
   }
 
   // lines: for each name, its points [number, p-value]. most: the largest number. low: powers of ten below 1;

@@ -1,10 +1,9 @@
 // The connection of the page to its server: questions with one answer, and streams of updates.
 
-const at = (address) => new URL(address, document.baseURI).href;
+export const at = (address) => new URL(address, document.baseURI).href;
 
-// On a Space with a shared GPU, this page is in a frame of the Hugging Face hub, which knows the visitor.
-// This code asks the hub's page for headers that charge a run to the visitor's own quota, as `@gradio/client`
-// does.
+// On a Space with a shared GPU, this page is in a frame of the Hugging Face hub. This code asks the hub's page for
+// headers that charge a run to the visitor's own quota, as `@gradio/client` does.
 const SUPPORTED = "supports-zerogpu-headers";
 const HUB = "https://huggingface.co";
 let hubAnswers = false;
@@ -37,16 +36,12 @@ function hubHeaders() {
   });
 }
 
-async function post(address, value, headers = {}) {
-  return fetch(at(address), {
-    method: "POST",
-    headers: { "content-type": "application/json", ...headers },
-    body: JSON.stringify(value),
-  });
+function post(address, value, more = {}) {
+  const headers = { "content-type": "application/json", ...more };
+  return fetch(at(address), { method: "POST", headers, body: JSON.stringify(value) });
 }
 
-// The functions of a panel: `await server.exact({ p, q })`. An answer is plain data, or { error } with a
-// message.
+// The functions of a panel: `await server.exact({ p, q })`. An answer is plain data, or { error }, a message.
 export function serverOf(panel) {
   const ask = (name) => async (question) => {
     const answer = await post(`ask/${panel}/${name}`, question ?? null);
@@ -74,8 +69,7 @@ export function stream(name, values, { update, ended }) {
   function close() {
     isClosed = true;
     clearTimeout(timer);
-    // A stream that is still being opened is closed as soon as it is open, because that ends its work on the
-    // server.
+    // A stream that is still being opened is closed once it is open, because that ends its work on the server.
     if (source?.readyState === EventSource.CONNECTING) source.onopen = () => source.close();
     else source?.close();
   }

@@ -10,8 +10,7 @@ const LEAST = 3; // least number of repeats for a statement
 const MANY = 5; // from this number of repeats on, the interval leaves out the lowest and the highest
 const TOO_WIDE = 1.5; // if the ends of an interval have this ratio, it is too wide for a statement
 
-// How many rounds of the run and tokens of plain decoding all repeats have timed. For long runs, later
-// repeats cover only the beginning.
+// How many rounds and tokens all repeats have timed. For long runs, later repeats cover only the beginning.
 function shared({ rounds, timings }) {
   const calls = Math.min(...timings.map(({ run }) => run.length));
   const tokens = tokensIn(rounds.slice(0, calls));
@@ -24,8 +23,7 @@ function whole({ rounds, baseline }) {
   return { calls: rounds.length, tokens, plain: Math.min(tokens, baseline.length) };
 }
 
-// How many times as fast as plain decoding a run is: the time per token of plain decoding, divided by that of
-// the run.
+// How many times as fast as plain decoding a run is: the ratio of their times per token.
 const perToken = (seconds, { calls, tokens, plain }) =>
   sum(seconds.plain.slice(0, plain)) / plain / (sum(seconds.run.slice(0, calls)) / tokens);
 
@@ -44,19 +42,14 @@ export function speed(run) {
   return { times, low, high, isBusy: !(high / low <= TOO_WIDE) };
 }
 
-// The seconds of each round of the run and of plain decoding: medians over the repeats, scaled so that the rounds in
-// all repeats take the median of their total. The latest result is cached, because the clock needs it in every
-// frame.
+// The seconds of each round of the run and of plain decoding: medians over the repeats, scaled to the median of their
+// total. The latest result is cached, because the clock needs it in every frame.
 /** @param {{ rounds: Round[], baseline: Round[], timings: Timing[] }} run */
 export function durations({ rounds, baseline, timings }) {
   const key = [rounds, rounds.length, baseline, baseline.length, timings];
-  const medians = (list, name) =>
-    typical(
-      list,
-      timings.map((timing) => timing[name]),
-    );
+  const repeats = (name) => timings.map((timing) => timing[name]);
   if (!key.every((part, i) => part === latest.key[i]))
-    latest = { key, seconds: { run: medians(rounds, "run"), plain: medians(baseline, "plain") } };
+    latest = { key, seconds: { run: typical(rounds, repeats("run")), plain: typical(baseline, repeats("plain")) } };
   return latest.seconds;
 }
 let latest = { key: [], seconds: { run: [], plain: [] } };

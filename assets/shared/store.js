@@ -63,12 +63,10 @@ export function begin(settings) {
   return name;
 }
 
-// The part of the state to keep when a recorded run is shown: a run that waits for the model continues to
-// wait.
+// What stays when a recorded run is shown: a run that waits for the model continues to wait.
 const pending = () => (state.phase === "waiting" ? { phase: "waiting", place: state.place } : {});
 
-// The visitor pressed Stop. The shown rounds stay. While the times are measured, the text is already
-// complete.
+// The visitor pressed Stop. The shown rounds stay; while times are measured, the text is complete.
 export function stop() {
   if (active()) {
     live.stop();
@@ -80,8 +78,7 @@ export function stop() {
   notify();
 }
 
-// Replaces the shown run by the new one. A run that was refused, say because a number was out of range,
-// replaces nothing.
+// Replaces the shown run by the new one. A refused run, say with a number out of range, replaces nothing.
 function open({ run, phase, message }) {
   if (phase === "error") {
     Object.assign(state, { phase, place: null, message });
@@ -137,10 +134,7 @@ export function toEnd() {
   notify();
 }
 
-/**
- * @param {number} round
- * @returns {Decision[]}
- */
+/** @param {number} round @returns {Decision[]} */
 export const decisionsOf = (round) => decisions(state.rounds[round], state.setup?.method);
 export const lastDecision = (round) => decisionsOf(round).length - 1;
 
@@ -150,10 +144,7 @@ function place(round, decision) {
 }
 
 // Selects a round and one of its positions (default: the last one) to look at a token. Nothing is hidden.
-/**
- * @param {number} round
- * @param {number} [step]
- */
+/** @param {number} round @param {number} [step] */
 export function select(round, step) {
   if (state.rounds.length === 0) return;
   const clamped = Math.min(Math.max(round, 0), state.rounds.length - 1);
@@ -165,10 +156,7 @@ export function select(round, step) {
 }
 
 // Selects a decision and hides everything after it, to move through time.
-/**
- * @param {number} round
- * @param {number} [decision]
- */
+/** @param {number} round @param {number} [decision] */
 export function seek(round, decision = Infinity) {
   if (state.rounds.length === 0) return;
   const clamped = Math.min(Math.max(round, 0), state.rounds.length - 1);
@@ -218,24 +206,16 @@ export const selectedDecision = () =>
   state.decision < 0 ? undefined : decisionsOf(state.selected.round)[state.decision];
 
 // Shows a complete run, at first with nothing visible; `about` describes it.
-export function show({ setup, rounds, prefillSeconds, baseline = [], timings = [] }, about) {
+export function show(run, about) {
   if (!parked && state.run !== null && !state.recorded) parked = { ...state, ...(active() ? { phase: "idle" } : {}) };
-  Object.assign(state, empty(), pending(), {
-    run: `recorded ${(shown += 1)}`,
-    setup,
-    rounds,
-    prefillSeconds,
-    baseline,
-    timings,
-    recorded: about,
-  });
+  Object.assign(state, empty(), pending(), run, { run: `recorded ${(shown += 1)}`, recorded: about });
   seek(0, 0);
 }
 let shown = 0;
 
 // Restores the visitor's own run after a reload.
-export function restore({ setup, rounds, prefillSeconds, baseline, timings = [] }) {
-  Object.assign(state, empty(), { run: "kept", setup, rounds, prefillSeconds, baseline, timings });
+export function restore(run) {
+  Object.assign(state, empty(), run, { run: "kept" });
   rest();
   notify();
 }
@@ -258,8 +238,7 @@ export const hasParked = () => parked !== null;
 export const isActive = () => active() && state.phase !== "waiting";
 // Whether the visitor has begun a run whose result the server has not sent completely.
 export const isExpecting = () => active();
-// Whether an answer is still being written. A complete text counts as finished, even while plain decoding is
-// timed.
+// Whether an answer is still being written. A complete text is finished, even while plain decoding is timed.
 export const isWriting = () => active() && state.phase !== "baseline";
 
 // The highlighted place, shared by all panels: {round, path, step, token_id, index, kind}, or null.

@@ -2,8 +2,8 @@
 
 /** @import { Round } from "../types.d.ts" */
 
-/** @param {number[]} numbers */
 // The middle of the known numbers; undefined if there are none.
+/** @param {number[]} numbers */
 export function median(numbers) {
   const known = numbers.filter((number) => number !== undefined).sort((a, b) => a - b);
   return known[Math.floor(known.length / 2)];
@@ -17,10 +17,7 @@ export const tokensIn = (rounds) => sum(rounds.map(({ tokens }) => tokens.length
 export const STAGES = ["draft", "evaluate", "verify", "rest"];
 
 // Tokens per target call, in words.
-/**
- * @param {number} tokens
- * @param {number} calls
- */
+/** @param {number} tokens @param {number} calls */
 export const blockEfficiency = (tokens, calls) => (calls > 0 ? (tokens / calls).toFixed(2) : "–");
 
 // A round's seconds of decoding, without the time for the page's records.
@@ -45,10 +42,7 @@ export class Totals {
     this.reached = { positions: 0, accepted: 0, optimum: 0, variance: 0, unknown: 0 };
   }
 
-  /**
-   * @param {Round[]} rounds
-   * @param {number} [end]
-   */
+  /** @param {Round[]} rounds @param {number} [end] */
   addAll(rounds, end = rounds.length) {
     for (; this.rounds < end; this.rounds++) this.add(rounds[this.rounds]);
     return this;
@@ -105,8 +99,7 @@ export class Totals {
     return sum(Object.values(this.seconds));
   }
 
-  // Seconds of decoding. The time in which this page collects its data is left out, for the run and for plain
-  // decoding.
+  // Seconds of decoding, without the time in which this page collects its data.
   get decoding() {
     return this.total - this.seconds.rest;
   }

@@ -76,19 +76,12 @@ function checkRound(item, i, rounds = "rounds") {
   const where = `${rounds}[${i}]`;
   must(item.number === i, `${where}.number`, item.number, `${i}: rounds are counted from 0 without gaps`);
   must(item.tokens.length > 0, `${where}.tokens`, item.tokens, "at least one token");
-  const steps = item.steps.length;
-  must(
-    steps === 0 || steps === item.tokens.length,
-    `${where}.steps`,
-    steps,
-    `0 or ${item.tokens.length}, one for each token`,
-  );
+  const [steps, tokens] = [item.steps.length, item.tokens.length];
+  must(steps === 0 || steps === tokens, `${where}.steps`, steps, `0 or ${tokens}, one for each token`);
   const pieces = item.tokens.map((token) => token.text).join("");
   must(item.text === pieces, `${where}.text`, item.text, `the text of its tokens, ${show(pieces)}`);
-  const seen = checkTree(
-    item.nodes.map((node) => node.path),
-    (j) => `${where}.nodes[${j}].path`,
-  );
+  const paths = item.nodes.map((node) => node.path);
+  const seen = checkTree(paths, (j) => `${where}.nodes[${j}].path`);
   item.steps.forEach((step, j) => {
     const known = step.path.length === 0 || seen.has(step.path.join());
     must(known && step.path.length <= j, `${where}.steps[${j}].path`, step.path, "the path of a drafted node");
@@ -108,11 +101,7 @@ export function checkSize(bytes, most) {
 }
 
 // Parses a file's text as a run. An Error says in words what does not fit.
-/**
- * @param {string} source
- * @param {number} [most]
- * @returns {Generation}
- */
+/** @param {string} source @param {number} [most] @returns {Generation} */
 export function parse(source, most = MOST_BYTES) {
   checkSize(source.length, most);
   let value;
@@ -130,10 +119,7 @@ export function parse(source, most = MOST_BYTES) {
 }
 
 // Converts a record to the form in which the store holds a run.
-/**
- * @param {Generation} value
- * @returns {Run}
- */
+/** @param {Generation} value @returns {Run} */
 export function toRun(value) {
   const { rounds, prefill_seconds: prefillSeconds, target, draft, paths, ...others } = value;
   const { baseline = [], timings = [], ...setup } = others;
@@ -145,19 +131,13 @@ export function toRun(value) {
 
 // The settings of a run that its record has.
 /** @returns {any} */
-export const recordedSettings = (setup) =>
-  Object.fromEntries(
-    SETTINGS.filter(({ recorded }) => recorded).map((setting) => [
-      setting.name,
-      setup[setting.name] ?? setting.default,
-    ]),
-  );
+export function recordedSettings(setup) {
+  const recorded = SETTINGS.filter((setting) => setting.recorded);
+  return Object.fromEntries(recorded.map(({ name, default: usual }) => [name, setup[name] ?? usual]));
+}
 
 // Converts the shown run to the object that is saved in a file.
-/**
- * @param {Run} run
- * @returns {Generation}
- */
+/** @param {Run} run @returns {Generation} */
 export function fromState({ setup, rounds, prefillSeconds, baseline = [], timings = [] }) {
   const name = (role) => setup.models.find((model) => model.role === role)?.name ?? "";
   const names = { target: name("target"), draft: name("draft") };

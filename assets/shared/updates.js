@@ -21,8 +21,7 @@ export class Live {
 
   isActive = () => ["waiting", "choosing", "running", "baseline"].includes(this.progress.phase);
 
-  // Begins work on the server. name: the server's endpoint; values: its parameters. Returns an id of this
-  // work.
+  // Begins work on the server. name: its endpoint; values: its parameters. Returns an id of this work.
   begin(name, values) {
     this.close();
     const run = `run ${(this.number += 1)}`;

@@ -40,9 +40,8 @@ export const zoomOf = (element) => element.currentCSSZoom ?? 1;
 
 export const reducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-// Writes a text only if it changed, so that the browser need not lay out the page again and screen readers
-// stay silent. An existing text node is changed in place, because a new node would make the browser match
-// `:has` rules again.
+// Writes a text only if it changed, so that the page is not laid out again and screen readers stay silent. A text node
+// is changed in place, because a new one would make the browser match `:has` rules again.
 export function setText(element, text) {
   if (element.textContent === text) return;
   const [only, other] = element.childNodes;
@@ -67,18 +66,14 @@ export function make(tag, className = "", ...parts) {
 }
 
 // Makes a button that does not send a form. act: called at each press, if it is given.
-/**
- * @param {any} parts an element, a text, or a list of them
- * @param {(event: Event) => void} [act]
- */
+/** @param {any} parts an element, a text, or a list of them @param {(event: Event) => void} [act] */
 export function makeButton(className, parts = [], act) {
   const button = Object.assign(make("button", className, ...[parts].flat()), { type: "button" });
   if (act) button.addEventListener("click", act);
   return button;
 }
 
-// Gives `parent` exactly as many children as there are items, and fills each child. Existing children are
-// reused.
+// Gives `parent` as many children as there are items, reusing existing ones, and fills each child.
 export function fillRows(parent, items, create, fill) {
   while (parent.childElementCount > items.length) parent.lastElementChild.remove();
   while (parent.childElementCount < items.length) parent.append(create());

@@ -1,5 +1,4 @@
-// A text about a visitor's place in the line of those who wait for the model, such as “place 2 of 3, about 10
-// s”.
+// A visitor's place in the line of those who wait for the model, such as “place 2 of 3, about 10 s”.
 export function place({ number, of, seconds }) {
   const line = `place ${number} of ${of}`;
   if (seconds === null) return line;

@@ -1,5 +1,4 @@
-// Zoom and pan of a drawing: wheel with Ctrl, pinch, drag and buttons. Marks and labels keep their size; only
-// their positions change.
+// Zoom and pan of a drawing: wheel with Ctrl, pinch, drag and buttons. Marks and labels keep their size.
 
 const MOST = 24;
 
@@ -33,17 +32,13 @@ export class Zoom {
     if (name === "reset") this.reset();
   }
 
-  // The plain wheel scrolls the page. The wheel with Ctrl zooms the drawing. A pinch on a touchpad sends the
-  // same event.
+  // The plain wheel scrolls the page; with Ctrl it zooms. A pinch on a touchpad sends the same event.
   wheel(event) {
     if (!event.ctrlKey) return;
     event.preventDefault();
-    const box = this.element.getBoundingClientRect();
-    this.by(
-      Math.exp(-event.deltaY / 200),
-      (event.clientX - box.left) / this.enlarged,
-      (event.clientY - box.top) / this.enlarged,
-    );
+    const { left, top } = this.element.getBoundingClientRect();
+    const [x, y] = [event.clientX - left, event.clientY - top];
+    this.by(Math.exp(-event.deltaY / 200), x / this.enlarged, y / this.enlarged);
   }
 
   moved(event) {
@@ -63,12 +58,9 @@ export class Zoom {
   pinched(before, now, id) {
     const [other] = [...this.pointers].filter(([key]) => key !== id).map(([, place]) => place);
     const distance = (place) => Math.hypot(place.x - other.x, place.y - other.y);
-    const box = this.element.getBoundingClientRect();
-    this.by(
-      distance(now) / Math.max(distance(before), 1),
-      (now.x + other.x) / 2 - box.left,
-      (now.y + other.y) / 2 - box.top,
-    );
+    const { left, top } = this.element.getBoundingClientRect();
+    const [x, y] = [(now.x + other.x) / 2, (now.y + other.y) / 2];
+    this.by(distance(now) / Math.max(distance(before), 1), x - left, y - top);
   }
 
   by(factor, x, y) {

@@ -1,5 +1,4 @@
-// The tree of the laboratory: its nodes as plain data, and its drawing, in which children are to the right of
-// their parent and siblings are below each other.
+// The tree of the laboratory as plain data, and its drawing, with children right of their parent, siblings below.
 
 import { setAll, svg } from "../shared/drawing.js";
 import { placeRows } from "../shared/tree_rows.js";
@@ -57,8 +56,7 @@ function endOf(node) {
   return node.parent ? [{ from: node, kind: "accept", depth: node.depth + 1 }] : [];
 }
 
-// The labels that overlap no other label and no node. The newest node's label comes first, then the labels in
-// the queue's order.
+// The labels that overlap no other label and no node: the newest node's first, then in the queue's order.
 export function thinned(nodes) {
   const kept = [];
   const near = (a, b) => Math.abs(a.x - b.x) < LABEL.width && Math.abs(a.y - b.y) < LABEL.height;
@@ -72,14 +70,10 @@ export function thinned(nodes) {
 const percent = (value) =>
   value >= 0.1 ? `${Math.round(100 * value)}%` : `${(100 * value).toPrecision(value >= 0.01 ? 2 : 1)}%`;
 
-const nodeElement = () =>
-  svg(
-    "g",
-    {},
-    svg("circle", { class: "reach", r: 12 }),
-    svg("circle", { class: "dot" }),
-    svg("text", { "text-anchor": "middle" }),
-  );
+function nodeElement() {
+  const circles = [svg("circle", { class: "reach", r: 12 }), svg("circle", { class: "dot" })];
+  return svg("g", {}, ...circles, svg("text", { "text-anchor": "middle" }));
+}
 
 const line = (from, to) => `M${from.x.toFixed(1)} ${from.y.toFixed(1)}L${to.x.toFixed(1)} ${to.y.toFixed(1)}`;
 const arc = (from, to, size) => {
@@ -91,16 +85,14 @@ const branch = (from, to) =>
   `M${from.x.toFixed(1)} ${from.y.toFixed(1)}h${(0.35 * (to.x - from.x)).toFixed(1)}V${to.y.toFixed(1)}H${to.x.toFixed(1)}`;
 
 export class Growth {
-  terminals;
-  nodes;
-
   // zoom.apply(x, y) maps a point of the whole drawing to the visible part.
   constructor(element, zoom) {
     this.svg = element;
     this.zoom = zoom;
     this.lit = null;
     this.edges = ["draft", "accept", "reject"].map((kind) => svg("path", { class: `edge ${kind}`, fill: "none" }));
-    [this.terminals, this.nodes] = [svg("g"), svg("g")];
+    this.terminals = svg("g");
+    this.nodes = svg("g");
     element.append(...this.edges, this.terminals, this.nodes);
     this.meaning = new WeakMap();
   }
@@ -140,22 +132,16 @@ export class Growth {
 
   drawTerminals(terminals, size) {
     const r = 1.1 * size;
-    fillRows(
-      this.terminals,
-      terminals,
-      () => svg("path", { class: "terminal" }),
-      (mark, { x, y }) => setAll(mark, { d: `M${x} ${y - r}L${x + r} ${y}L${x} ${y + r}L${x - r} ${y}Z` }),
-    );
+    const draw = (mark, { x, y }) => setAll(mark, { d: `M${x} ${y - r}L${x + r} ${y}L${x} ${y + r}L${x - r} ${y}Z` });
+    fillRows(this.terminals, terminals, () => svg("path", { class: "terminal" }), draw);
   }
 
   drawNodes(nodes, newest, size) {
     const labelled = thinned(nodes);
     fillRows(this.nodes, nodes, nodeElement, (group, node) => {
       const kind = node.number === 0 ? "root" : node === newest ? "newest" : "drafted";
-      setAll(group, {
-        class: `node ${kind}${node === this.lit ? " lit" : ""}`,
-        transform: `translate(${node.x.toFixed(1)} ${node.y.toFixed(1)})`,
-      });
+      const transform = `translate(${node.x.toFixed(1)} ${node.y.toFixed(1)})`;
+      setAll(group, { class: `node ${kind}${node === this.lit ? " lit" : ""}`, transform });
       setAll(group.children[1], { r: (kind === "newest" ? Math.max(size, 3) + 2 : size).toFixed(1) });
       setAll(group.children[2], { y: -size - 4 });
       setText(group.children[2], node.number > 0 && labelled.has(node) ? percent(node.acceptance) : "");

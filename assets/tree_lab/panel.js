@@ -1,11 +1,10 @@
-// The tree laboratory: the acceptance that the visitor sets, the growth of the best tree, and the tokens per
-// call of the best tree and of other trees.
+// The tree laboratory: acceptance to set, the growth of the best tree, and tokens per call of all trees.
 
 import { offer } from "../page/setup.js";
+import { Drawing } from "../shared/drawing.js";
 import { Figure } from "../shared/figure.js";
-import { Asker, onSize, presetMenu } from "../shared/lab_view.js";
+import { Asker, presetMenu } from "../shared/lab_view.js";
 import { digits, share } from "../shared/labels.js";
-import { legend } from "../shared/legend.js";
 import { state as run, subscribe } from "../shared/store.js";
 import { sum, Totals } from "../shared/totals.js";
 import { fillRows, fillTable, make, onFrame, reducedMotion, setText } from "../shared/view.js";
@@ -17,13 +16,10 @@ const TAIL = 24; // number of child indices beyond those with a slider
 const SMALLEST = 1e-7;
 const RESULTS = ".verdict, .canvas, .inspected, .how, .entropy, .plot, .gained, details";
 
-// R for each child index: first the rates of the sliders; each later rate is a fixed part of the one before,
-// until they are negligible.
+// R for each child index: the rates of the sliders, then rates that fall by a fixed factor until they are negligible.
 export function acceptance(rates, tail) {
-  const later = Array.from({ length: TAIL }, (_, i) => rates.at(-1) * tail ** (i + 1)).filter(
-    (rate) => rate > SMALLEST,
-  );
-  return [...rates, ...later];
+  const later = Array.from({ length: TAIL }, (_, i) => rates.at(-1) * tail ** (i + 1));
+  return [...rates, ...later.filter((rate) => rate > SMALLEST)];
 }
 
 // The highest rate of slider i such that all rates sum to at most 1.
@@ -34,8 +30,7 @@ export function room(rates, tail, i) {
   return Math.max(0, (1 - whole + own) / factor);
 }
 
-// R as measured in a run: for each child index, the share of verified tokens that were accepted. The rates
-// are scaled down if their sum is above 1.
+// R as measured in a run: by child index, the accepted share of verified tokens, scaled to a sum of at most 1.
 function fromRounds(rounds, count) {
   const { indices } = new Totals().addAll(rounds);
   const rates = Array.from({ length: count }, (_, i) => (indices[i] ? indices[i].accepted / indices[i].verified : 0));
@@ -69,9 +64,6 @@ function rateRow() {
 }
 
 class TreeLab {
-  width = 0;
-  height = 0;
-
   constructor(element, props, server) {
     this.server = server;
     this.presets = props.presets;
@@ -91,14 +83,11 @@ class TreeLab {
     this.redraw = onFrame(() => this.draw());
     this.curve = new Figure(this.find(".plot.curve"), {
       skeleton: props.curve,
+      keys: this.find(".curve-legend"),
       plotly: props.plotly,
       fill: (own) => this.result && fillCurve(own, this.result, this.k),
     });
-    legend(this.find(".curve-legend"), props.curve.data, () => this.curve.draw());
-    onSize(this.canvas, (width, height) => {
-      Object.assign(this, { width, height });
-      this.redraw();
-    });
+    this.drawing = new Drawing(this.canvas, (width, height) => this.drawTree(width, height));
     this.listenToRates();
     this.listenToTree();
     this.inspect(null);
@@ -171,8 +160,7 @@ class TreeLab {
     this.treeOfK();
   }
 
-  // The animation is slow while the tree is small, then faster. If the visitor prefers reduced motion, it has
-  // only a few large steps.
+  // The animation is slow while the tree is small, then faster; with reduced motion it has a few large steps.
   play() {
     if (this.k === this.most) this.setK(1);
     setText(this.find(".play"), "Pause");
@@ -226,20 +214,25 @@ class TreeLab {
     this.growth.lit = node;
     if (!node) setText(text, text.dataset.hint);
     else if (node.number === 0) setText(text, "The root: the text so far.");
-    else
+    else {
+      const product = node.path.map((i) => digits(this.result.acceptance[i])).join(" × ");
       setText(
         text,
-        `Path (${node.path.join(", ")}): accepted with probability ${digits(node.acceptance)} = ${node.path.map((i) => digits(this.result.acceptance[i])).join(" × ")}.`,
+        `Path (${node.path.join(", ")}): accepted with probability ${digits(node.acceptance)} = ${product}.`,
       );
+    }
   }
 
   draw() {
     this.drawRates();
-    if (!this.nodes || !this.width) return;
-    const decisions = this.find(".decisions").checked;
-    this.growth.draw(this.nodes, decisions, this.width, this.height);
+    if (!this.nodes) return;
+    this.drawing.draw();
     this.tell();
     this.drawTables();
+  }
+
+  drawTree(width, height) {
+    if (this.nodes) this.growth.draw(this.nodes, this.find(".decisions").checked, width, height);
   }
 
   drawRates() {
@@ -277,10 +270,8 @@ class TreeLab {
     );
     setText(this.find(".how"), how);
     setText(this.find(".gained"), gained(tokens));
-    this.find(".growth").setAttribute(
-      "aria-label",
-      `Tree of ${this.k} nodes, ${Math.max(...this.nodes.map(({ depth }) => depth))} deep. A table follows.`,
-    );
+    const deepest = Math.max(...this.nodes.map(({ depth }) => depth));
+    this.find(".growth").ariaLabel = `Tree of ${this.k} nodes, ${deepest} deep. A table follows.`;
   }
 
   drawTables() {

@@ -29,22 +29,20 @@ function own(rates, tail, length) {
 export function setupOf(lab, start) {
   const fields = fieldsOf(lab.presets, start);
   const box = lab.find(".decisions");
-
-  function get() {
-    const { preset, k, tail } = lab;
-    const acceptance = preset ? { preset } : { rates: lab.rates.map((rate) => Number(rate.toPrecision(5))), tail };
-    return { ...acceptance, k, decisions: box.checked };
-  }
-
-  function set({ rates, preset, tail, k, decisions }) {
-    const acceptance = rates
-      ? own(rates, tail ?? 0, fields.rates.longest)
-      : lab.presets.find(({ id }) => id === preset);
-    lab.pause();
-    lab.k = k;
-    if (box.checked !== decisions) box.click();
-    lab.load(acceptance);
-  }
-
-  return { fields, get, set };
+  return {
+    fields,
+    get() {
+      const { preset, k, tail } = lab;
+      const acceptance = preset ? { preset } : { rates: lab.rates.map((rate) => Number(rate.toPrecision(5))), tail };
+      return { ...acceptance, k, decisions: box.checked };
+    },
+    set({ rates, preset, tail, k, decisions }) {
+      const example = lab.presets.find(({ id }) => id === preset);
+      const acceptance = rates ? own(rates, tail ?? 0, fields.rates.longest) : example;
+      lab.pause();
+      lab.k = k;
+      if (box.checked !== decisions) box.click();
+      lab.load(acceptance);
+    },
+  };
 }

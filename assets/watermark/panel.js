@@ -66,13 +66,10 @@ class Watermark {
   ask() {
     const { ids, setup } = this;
     if (!setup || ids.length === 0) return;
-    const text = this.find(".other-seed").value;
-    const question = {
-      token_ids: ids,
-      first_position: setup.prompt_ids.length,
-      seed: setup.seed,
-      other_seed: text === "" ? null : Number(text),
-    };
+    const { seed, prompt_ids } = setup;
+    const other = this.find(".other-seed").value;
+    const other_seed = other === "" ? null : Number(other);
+    const question = { token_ids: ids, first_position: prompt_ids.length, seed, other_seed };
     const use = (versions) => {
       this.versions = versions;
       this.draw();

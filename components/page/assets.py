@@ -79,10 +79,14 @@ def publish_made(address: str, make: Callable[[], str], sources: Iterable[Path])
 
 
 def constants(about: str, **tables: Any) -> str:
-    """The text of a JavaScript module that exports these tables under their names. about: its first
-    comment."""
+    """The text of a JavaScript module that exports these tables under their names. about: its first comment.
+
+    A list of names is one line; another list has one for each entry, a mapping one for each inner entry.
+    """
     lines = [f"// {about}", "// biome-ignore-all format: generated", ""]
-    lines += [f"export const {name} = {spread(table)};" for name, table in tables.items()]
+    for name, table in tables.items():
+        levels = 2 if isinstance(table, dict) else int(isinstance(table[0], dict))
+        lines.append(f"export const {name} = {spread(table, levels)};")
     return "\n".join([*lines, ""])
 
 

@@ -34,7 +34,7 @@ def test_a_right_decoder_passes_and_a_broken_one_is_caught(open_check):
     says(page, "This is a recorded check")
     run(page)
     says(page, "No difference found: χ² = ")
-    says(page, "of 1,500, 2 tokens each", ".decodes-of")
+    says(page, "of 1,500; 2 tokens of each are tested", ".decodes-of")
     choose(page.get_by_label("Break the verifier on purpose"))
     choose(page.get_by_label("A rejected token stays in Q"))
     page.get_by_text("the next sibling is tested against too small a q").wait_for()

@@ -44,9 +44,11 @@ def test_menus_offer_everything_once():
 
 @pytest.mark.parametrize("entry", [*METHODS.values(), *map(TOPOLOGIES.get, FIXED)])
 def test_legends_can_draw_every_mark_and_dash(entry):
-    legend = (catalogue.SCRIPT.parent / "legend.js").read_text()
-    for look in (entry.mark, entry.dash):
-        assert re.search(rf'\b{look}"?: "', legend), look
+    legend, drawing = ((catalogue.SCRIPT.parent / name).read_text() for name in ("legend.js", "drawing.js"))
+    shapes = re.findall(r"^  (\w+)[:,]", drawing[drawing.index("export const SHAPES") :], re.MULTILINE)
+    signs = re.findall(r'"?([\w-]+)"?: "', re.search(r"SIGNS = (.*);", legend)[1])
+    assert entry.mark in {*shapes, *signs}
+    assert re.search(rf'\b{entry.dash}: "', legend)
 
 
 def test_the_experiments_draw_the_topologies_that_are_fixed():

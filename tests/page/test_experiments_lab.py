@@ -60,10 +60,10 @@ def test_each_shipped_figure_has_intervals_a_sentence_a_table_and_marks_of_its_o
     bars = [trace["error_y"] for trace in traces if "array" in trace.get("error_y", {})]
     assert any(max(bar["array"], default=0) > 0 for bar in bars)
     assert all(min([*bar["array"], *bar["arrayminus"]], default=0) >= 0 for bar in bars)
-    legend = (assets.ASSETS / "shared" / "legend.js").read_text()
-    for trace in traces:
-        symbol = trace.get("marker", {}).get("symbol", "circle")
-        assert re.search(rf'^  "?{symbol}"?: "M', legend, re.MULTILINE)
+    legend, drawing = ((assets.ASSETS / "shared" / name).read_text() for name in ("legend.js", "drawing.js"))
+    shapes = re.findall(r"^  (\w+)[:,]", drawing[drawing.index("export const SHAPES") :], re.MULTILINE)
+    signs = re.findall(r'"?([\w-]+)"?: "', re.search(r"SIGNS = (.*);", legend)[1])
+    assert {trace.get("marker", {}).get("symbol", "circle") for trace in traces} <= {*shapes, *signs}
     named = [trace for trace in traces if trace["legendgroup"] == trace["name"]]
     looks = [(trace.get("marker", {}).get("symbol"), trace.get("line", {}).get("dash")) for trace in named]
     looks = [(look, trace.get("line", {}).get("color")) for look, trace in zip(looks, named, strict=True)]
