@@ -88,7 +88,7 @@ def _decoded(pair: ModelPair, prompt: Sequence[int], factor: float = 1.0, **sett
 
     def price(*arguments: Any) -> Any:
         own = price_of_level(*arguments)
-        return type(own)(*(factor * each for each in own))
+        return own._replace(level=factor * own.level, node=factor * own.node)
 
     price_of_level, shortest = auto.price_of_level, math.inf if factor == math.inf else auto.SHORT
     tokens, rows = 0, []

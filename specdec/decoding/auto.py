@@ -85,7 +85,8 @@ class _Own:
     counts: the counts of the run and those known before it. alone: those of the run alone. idle: the number
     of latest rounds with the empty tree. pause: the run drafts again after this many of them. look: the
     number of coming rounds that draft one token only to observe acceptance; None outside of such a look.
-    price: that of a further level. is_due: whether a tree is chosen for the next round in any case.
+    price: that of a further level. is_due: whether a tree is chosen for the next round in any case. is_plain:
+    whether the present tree is empty; a draft model that rests beside a copied path has another one.
     """
 
     counts: Counts
@@ -95,17 +96,15 @@ class _Own:
     look: int | None = None
     price: Price | None = None
     is_due: bool = False
+    is_plain: bool = False
 
     def learn(self, round: Round, planted: Topology) -> None:
         """Count the acceptance of this tree, and rounds without drafts."""
         counts = Counts.of(round, planted)
         self.counts.add(counts)
         self.alone.add(counts)
-        if planted.num_draft_tokens:
-            self.idle = 0
-        elif not any(node.copied for node in round.nodes):
-            self.idle += 1
-        if self.look:
+        self.idle = self.idle + 1 if self.is_plain else 0
+        if self.look and any(not node.copied for node in round.nodes):
             self.look -= 1
 
     def looked(self, best: Topology) -> Topology:
@@ -151,10 +150,14 @@ class AutoTrees:
 
         texts: the number of runs that are decoded together, of which some may be in the middle of a round.
         """
-        start = time.perf_counter()
         following = [run for run in runs if run.follows]
-        if not following:
-            return {}
+        result = self._new_trees(following, texts) if following else {}
+        for run, topology in result.items():
+            self._of(run).is_plain = not topology.num_draft_tokens
+        return result
+
+    def _new_trees(self, following: Sequence[AnyRun], texts: int) -> dict[AnyRun, Topology]:
+        start = time.perf_counter()
         if len(following) == texts and self._times.needs_plain(texts):
             for run in following:
                 self._of(run).is_due = True  # its next round drafts again
@@ -217,7 +220,8 @@ class AutoTrees:
     def _of(self, run: Run) -> _Own:
         if run not in self._own:
             before = self._learned.before(run.settings, run.seed)
-            self._own[run] = _Own(before, self._learned.of_new_run(run.settings, run.seed))
+            alone = self._learned.of_new_run(run.settings, run.seed)
+            self._own[run] = _Own(before, alone, is_plain=not run.planted.num_draft_tokens)
         return self._own[run]
 
 

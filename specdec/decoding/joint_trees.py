@@ -151,7 +151,7 @@ def tree(paths: tuple[Path, ...]) -> Topology:
 
 def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, texts: int) -> Price:
     """The price of a further level of this tree: the number of tokens that are expected in the time that
-    the level takes. The result also has the price of each further node.
+    the level takes. The result also has the price of each further node, and the first child's acceptance.
 
     acceptance: for each child index, the probability R that this child is accepted. texts: the number of
     texts that share the forward passes, all on this tree.
@@ -163,7 +163,7 @@ def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, tex
     over, rate = costs.overhead(texts), whole.rate
     row = (whole.target - plain.target) / len(nodes) / texts
     forward = costs.draft.seconds(texts, texts) / texts
-    return Price(rate * (forward + over.level), rate * (row + over.node))
+    return Price(rate * (forward + over.level), rate * (row + over.node), float(acceptance[0]))
 
 
 def deepened(shape: Topology) -> Topology:

@@ -4,7 +4,8 @@ A tree of "auto" fits the average round, but a draft model is sure of some token
 probability that it gives to a drafted token, at temperature 1, tells them apart. `Stopping` learns from the
 verified nodes of a run how often tokens of each probability are accepted. It compares the tokens that the
 next level promises with the price of that level. Beside a path that was copied from the text (`copies`), a
-level promises tokens only where the path is wrong.
+level promises tokens only where the path is wrong, and the model rests if no levels together are worth their
+price. After some rounds of rest it drafts once, because only its drafts show how good they are.
 
 Whether a level is drafted depends on the levels above it and on verified nodes of earlier rounds. It does not
 depend on the level's own draws or on later ones, so all rules stay lossless (docs/tree_choice.md), and ERSD's
@@ -27,6 +28,9 @@ _PRIOR = 6.0
 """An assumed share counts as much as this many observed tokens."""
 _MEMORY = 32.0
 """When a class has more tokens than this, its counts are halved, because a text changes."""
+_SHORT_REST, _LONG_REST = 4, 16
+"""Where copied paths replace the draft model for so many rounds, it drafts once to show whether that is still
+right. The first rest has `_SHORT_REST` rounds; each further one is twice as long, up to `_LONG_REST`."""
 _LATER = 0.3
 """The probability that a later sibling is accepted if no earlier one was. It is assumed, not learnt, because
 later siblings matter little."""
@@ -34,10 +38,12 @@ later siblings matter little."""
 
 class Price(NamedTuple):
     """The number of expected tokens that a further level must promise: `level` for the draft model's forward
-    pass, plus `node` for each node of the level."""
+    pass, plus `node` for each node of the level. accepted: the share of first children that were accepted in
+    this and earlier runs of the pair."""
 
     level: float
     node: float
+    accepted: float = 0.7
 
 
 class Stopping:
@@ -57,11 +63,14 @@ class Stopping:
         self._right = [_PRIOR * share for share in _ASSUMED]
         self._acceptance: dict[int, float] = {}
         self._firsts: dict[int, tuple[int, int]] = {}  # row -> its first child, and the kind of its token
+        self._copied: Sequence[float] = ()
+        self._first = [0.0, 0.0]  # how many first children of any class were tried, and right
+        self._rested, self._rest = 0, _SHORT_REST
 
     def begin(self) -> None:
         """Prepares for the next round."""
         self._acceptance, self._firsts, self.depth = {0: 1.0}, {}, self.recorded
-        self._copied: Sequence[float] = ()
+        self._copied = ()
 
     def starts(self, topology: Topology, copied: Sequence[float]) -> bool:
         """Whether the draft model drafts at all beside a path that was copied from the text.
@@ -70,9 +79,34 @@ class Stopping:
         the model's tokens of that depth are of no use; empty without a path.
         """
         self._copied = copied
-        if self.depth is None and self.price and copied and not self.worth(topology, [0]):
-            self.depth = 0
+        if not copied:
+            self.depth = self.depth or None  # a record may end with a rest
+        elif self.depth is None and self.price and not self._pays(topology, self.price, 0, 1.0):
+            if self._rested < self._rest:
+                self.depth, self._rested = 0, self._rested + 1
+            else:
+                self._rest, self._copied = min(2 * self._rest, _LONG_REST), ()
+        else:
+            self._rest = _SHORT_REST
+        if self.depth != 0:
+            self._rested = 0
         return self.depth != 0
+
+    def _pays(self, topology: Topology, price: Price, depth: int, reached: float) -> bool:
+        """Whether the levels from below this depth down to some other one promise more tokens together than
+        their price, where only tokens count that the path lacks.
+
+        reached: the expected number of accepted nodes of this depth.
+        """
+        tried, right = self._first
+        share, gain = (right + _PRIOR * price.accepted) / (tried + _PRIOR), 0.0
+        for above, rows in enumerate(topology.levels[depth + 1 :], start=depth):
+            missed = 1 - self._copied[above] if above < len(self._copied) else 1.0
+            reached *= share
+            gain += reached * missed - price.level - price.node * len(rows)
+            if gain > 0:
+                return True
+        return False
 
     def drawn(self, topology: Topology, first: Mapping[int, float]) -> None:
         """Estimates the acceptance of the children of some rows. first: for each row, the draft model's
@@ -86,13 +120,15 @@ class Stopping:
                 left, chance = left * (1 - chance), _LATER
 
     def worth(self, topology: Topology, rows: Sequence[int]) -> bool:
-        """Whether the children of these rows of one depth promise more tokens than their price."""
+        """Whether the children of these rows of one depth promise more tokens than their price. Beside a
+        copied path, deeper levels count too, because they may go on where the path is wrong."""
         assert self.price is not None, "levels without a price are drafted always"
+        reached = sum(self._acceptance[row] for row in rows)
+        if self._copied:
+            return self._pays(topology, self.price, topology.depths[rows[0]], reached)
         average = sum(self._right) / sum(self._tried)
-        depth = topology.depths[rows[0]]
-        missed = 1 - self._copied[depth] if depth < len(self._copied) else 1.0
-        gain = missed * average * sum(self._acceptance[row] for row in rows)
-        return gain > self.price.level + self.price.node * sum(len(topology.children[row]) for row in rows)
+        price = self.price.level + self.price.node * sum(len(topology.children[row]) for row in rows)
+        return average * reached > price
 
     def rename(self, rows: Mapping[int, int]) -> None:
         """Renumber the rows of the tree. rows: {old number: new number}; rows that it lacks are forgotten."""
@@ -105,7 +141,11 @@ class Stopping:
         for row in (0, *accepted):
             if row in self._firsts:
                 child, kind = self._firsts[row]
+                is_right = child in accepted
                 self._tried[kind] += 1
-                self._right[kind] += child in accepted
+                self._right[kind] += is_right
                 if self._tried[kind] > _MEMORY:
                     self._tried[kind], self._right[kind] = self._tried[kind] / 2, self._right[kind] / 2
+                self._first = [self._first[0] + 1, self._first[1] + is_right]
+                if self._first[0] > _MEMORY:
+                    self._first = [count / 2 for count in self._first]

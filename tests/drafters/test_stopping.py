@@ -125,7 +125,7 @@ def test_an_error_of_late_children_is_no_error_of_the_first():
 def test_a_level_beside_a_copied_path_counts_only_where_the_path_may_be_wrong():
     stopping, tree = Stopping(), sequence(3)
     stopping.price = Price(0.2, 0.0)  # of tokens without another mark, the share that is assumed is above 0.6
-    for copied, starts in (((), True), ((0.5,), True), ((0.8, 0.5), False)):
+    for copied, starts in (((), True), ((0.5,), True), ((0.9, 0.8, 0.7), False)):
         stopping.begin()
         assert (stopping.starts(tree, copied), stopping.depth) == (starts, None if starts else 0)
     for copied, goes_on in (((), True), ((0.6,), True), ((0.6, 0.6), False)):
@@ -136,6 +136,24 @@ def test_a_level_beside_a_copied_path_counts_only_where_the_path_may_be_wrong():
     stopping.price = None
     stopping.begin()
     assert stopping.starts(tree, (0.99,)), "without a price the model always drafts"
+
+
+def test_a_model_that_rests_beside_copies_drafts_now_and_then():
+    stopping, tree, drafted = Stopping(), sequence(3), []
+    stopping.price = Price(0.5, 0.0)
+    for number in range(60):
+        stopping.begin()
+        if stopping.starts(tree, (0.99, 0.98, 0.97)):
+            drafted.append(number)
+    assert drafted == [4, 13, 30, 47]
+
+
+def test_a_recorded_rest_ends_where_there_is_no_path():
+    stopping, tree = Stopping(), sequence(3)
+    stopping.recorded = 0
+    for copied, depth in (((0.5,), 0), ((), None)):
+        stopping.begin()
+        assert (stopping.starts(tree, copied), stopping.depth) == (depth is None, depth)
 
 
 def test_a_round_of_copies_alone_says_nothing_about_the_draft():
