@@ -28,9 +28,10 @@ _PRIOR = 6.0
 """An assumed share counts as much as this many observed tokens."""
 _MEMORY = 32.0
 """When a class has more tokens than this, its counts are halved, because a text changes."""
-_SHORT_REST, _LONG_REST = 4, 16
+_SHORT_REST, _LONG_REST, _SURE = 6, 16, 0.8
 """Where copied paths replace the draft model for so many rounds, it drafts once to show whether that is still
-right. The first rest has `_SHORT_REST` rounds; each further one is twice as long, up to `_LONG_REST`."""
+right, unless the first copied token is right with a probability of `_SURE`. The first rest has `_SHORT_REST`
+rounds; each further one is twice as long, up to `_LONG_REST`."""
 _LATER = 0.3
 """The probability that a later sibling is accepted if no earlier one was. It is assumed, not learnt, because
 later siblings matter little."""
@@ -82,7 +83,7 @@ class Stopping:
         if not copied:
             self.depth = self.depth or None  # a record may end with a rest
         elif self.depth is None and self.price and not self._pays(topology, self.price, 0, 1.0):
-            if self._rested < self._rest:
+            if self._rested < self._rest or copied[0] >= _SURE:
                 self.depth, self._rested = 0, self._rested + 1
             else:
                 self._rest, self._copied = min(2 * self._rest, _LONG_REST), ()

@@ -143,9 +143,12 @@ def test_a_model_that_rests_beside_copies_drafts_now_and_then():
     stopping.price = Price(0.5, 0.0)
     for number in range(60):
         stopping.begin()
-        if stopping.starts(tree, (0.99, 0.98, 0.97)):
+        if stopping.starts(tree, (0.7, 0.6, 0.5)):
             drafted.append(number)
-    assert drafted == [4, 13, 30, 47]
+    assert drafted == [6, 19, 36, 53]
+    for _ in range(20):
+        stopping.begin()
+        assert not stopping.starts(tree, (0.99, 0.98, 0.97)), "the path is almost certainly right"
 
 
 def test_a_recorded_rest_ends_where_there_is_no_path():
