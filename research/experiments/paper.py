@@ -92,9 +92,9 @@ def text_of(settings: Settings, cell: Row) -> dict[str, Any]:
 def counts(generation: Generation, topology: Topology) -> Row:
     """The counts of a run, for its line in the results file.
 
-    tokens, rounds: numbers for the whole text. lengths[n]: number of rounds that emitted n tokens, without
-    the last rounds, whose trees are cut short. offered, reached, accepted: see `specdec.stats.IndexCounts`.
-    seconds: the time of all rounds.
+    tokens, rounds: numbers for the whole text. lengths[n]: number of rounds that emitted n tokens; rounds
+    near the end of the text, whose trees are cut short, are left out. offered, reached, accepted: see
+    `specdec.stats.IndexCounts`. seconds: the time of all rounds.
     """
     lengths: Counter[int] = Counter()
     for each in generation.rounds:

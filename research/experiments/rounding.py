@@ -148,7 +148,8 @@ def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
 
 
 def summary(runs: Mapping[str, Sequence[Row]]) -> Row:
-    """A row for each pair and comparison, and one for each arithmetic of whole texts."""
+    """`points` has a row for each pair and comparison of two arithmetics, `whole` one for each pair and
+    arithmetic in which whole texts were decoded."""
     points = [
         {"pair": pair, "compared": name, "tokens": sum(run["tokens"] for run in some)}
         | {field: quotient([run | run["by"][name] for run in some], field) for field in some[0]["by"][name]}

@@ -43,10 +43,11 @@ def converted_folder(path: Path, form: str, files: Sequence[Path]) -> Path:
 
 
 def made(folder: Path, write: Callable[[Path], None]) -> Path:
-    """The folder at this path of its cache; if it is missing or damaged, `write` makes it now.
+    """The folder at this path in the cache. If it is missing or damaged, `write` makes it now.
 
     write: writes its files into an empty folder. If several processes ask for one folder at the same time,
-    one writes and the others wait. Other folders of the model, with the same name up to the "-", are removed.
+    one writes and the others wait. Older folders of the model, whose names are equal up to the "-", are
+    removed.
     """
     cache, of_model = folder.parent, folder.name.split("-")[0]
     with FileLock(cache / f"{of_model}.lock", mode=0o600):

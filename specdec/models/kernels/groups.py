@@ -3,8 +3,8 @@
 The inputs of a matrix are rounded to int8 in groups of 32 (`rounding`). A token's inputs are stored group by
 group, each as
 
-    int8 [32]    float32, the group's step    then a word for each scale of the group's weights: int32
-    -offset * (sum of the scale's inputs); if weights have minima, float32 step * (sum of its inputs)
+    int8 [32]    float32, the group's step    then four bytes for each scale of the group's weights: int32
+    -offset * (sum of the scale's inputs), or float32 step * (sum of its inputs) if weights have minima
 
 Each output adds its groups in order. Products of inputs that share a scale are first added as integers. This
 is exact: the bits do not depend on the order or the instructions. Then the output adds
@@ -15,7 +15,7 @@ each by one fused multiply-add. The weights of a group are unpacked once, and th
 inputs of one row (token) after another. The sums stay in memory, because the registers are full of weights.
 
     VNNI    `vpdpbusd` adds the products of four inputs in one instruction
-    AVX2    `vpmaddubsw` adds pairs of products as int16; before these could overflow, they become int32
+    AVX2    `vpmaddubsw` adds pairs of products as int16, which become int32 before they could overflow
     else    vectors of int32
 """
 

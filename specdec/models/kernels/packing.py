@@ -58,7 +58,8 @@ class Packed(NamedTuple):
 
 
 def pack(weight: Tensor, bias: Tensor | None, kind: str) -> Packed:
-    """Pack a matrix [outputs, inputs] in a type that holds its numbers exactly. bias: [outputs], or None."""
+    """Lay out a matrix [outputs, inputs] for the kernels, in a type that holds its numbers exactly. bias:
+    [outputs], or None."""
     scales = None
     missing = -len(weight) % LANES
     if kind == "int8":
