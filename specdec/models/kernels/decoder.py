@@ -211,13 +211,13 @@ class CompiledDecoder:
         column = 0
         for record, (packed, kind, limit) in zip(records, matrices, strict=True):
             fields = packed.record(kind, self._crew.multiply(kind))
-            fields |= {"column": column, "limit": limit, "parts": -(-packed.outputs // at.PART)}
+            fields |= {"column": column, "limit": limit, "strips": -(-packed.outputs // at.STRIP)}
             for name, value in fields.items():
                 record[name] = value
             column += limit
             self._held += [part for part in packed if part is not None]
         records["next"][:-1] = records.ctypes.data + np.arange(1, len(records)) * records.itemsize
-        records["all_parts"] = records["parts"][:1] if gated else records["parts"].sum()
+        records["all_strips"] = records["strips"][:1] if gated else records["strips"].sum()
         self._held.append(records)
         return records.ctypes.data
 

@@ -5,7 +5,10 @@ phase ends when all parts are done. A helper that wakes up late takes parts of t
 thread waits for it.
 
     per layer    qkv  ->  rotate, into the cache  ->  attention  ->  out  ->  gate, up  ->  down    then: head
-    parts:       64 outputs      a row         a row and a head    64         64           64           64
+    parts:       strips          a row         a row and a head    strips     strips       strips      strips
+
+A strip is 64 outputs of a product. A thread takes several adjacent strips at once, fewer towards the end.
+Their weights lie one after the other, so the processor reads ahead without a pause between two strips.
 
 A row's numbers do not depend on the other rows or on the threads: products add inputs in their order
 (`tiles`), and attention takes a row's keys in the order of the text, first the prefix, then its ancestors. So
@@ -53,46 +56,64 @@ def _normed(row, count, norm, out):
 
 
 @inner()
-def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own):
+def _taken(number, strips, threads):
+    """The first strip that the thread with this number in the phase's shared counter takes, and the end.
+
+    They are equal if no strips are left. Each number stands for half of a thread's share of the strips that
+    the numbers before it left, so that all threads are done at nearly the same time.
+    """
+    first, end = 0, 0
+    for _ in range(number + 1):
+        first, end = end, min(strips, end + 1 + (strips - end) // (2 * threads))
+    return first, end
+
+
+@inner()
+def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own, threads):
     """One phase: a product of source [rows, inputs] with one matrix, or with several.
 
     phase: address of the phase's words. matrix: address of the first `layout.MATRIX`. norm: address of the
     weights of an RMSNorm that is applied to source first, or 0. out: rows of `across` numbers; the sums are
     written there (SET), added (ADD), or written as silu(gate) * up (GATE). own: this thread's own memory.
     """
-    parts = matrix_record(matrix).all_parts
+    strips = matrix_record(matrix).all_strips
     x, spare, rounding, stride, fresh = source, own + 2 * rows * at.PART * 4, -1, 0, True
     while True:
-        part = add_to_word(phase + 8 * at.TAKEN, 1)
-        if part >= parts:
+        strip, end = _taken(add_to_word(phase + 8 * at.TAKEN, 1), strips, threads)
+        taken = end - strip
+        if taken == 0:
             break
         if fresh and norm != 0:
             _norm_rows(rows, inputs, source, norm, spare)
             source, spare = spare, spare + rows * inputs * 4
         fresh = False
-        record = matrix_record(matrix)
-        while part >= record.parts:
-            part -= record.parts
-            record = matrix_record(record.next)
-        limit, column = record.limit, record.column
-        for side in range(2 if what == GATE else 1):
-            if side == 1:
+        while strip < end:
+            record, first = matrix_record(matrix), strip
+            while first >= record.strips:
+                first -= record.strips
                 record = matrix_record(record.next)
-            if record.rounding != rounding:
-                rounding = record.rounding
-                x, stride = rounded(rounding, rows, inputs, source, spare)
-            _multiply(record, part * at.PART, x, stride, rows, own + side * rows * at.PART * 4)
-        for row in range(rows):
-            sums, into = own + row * at.PART * 4, out + (row * across + column) * 4
-            _hand_over(what, sums, sums + rows * at.PART * 4, part, limit, into)
-        add_to_word(phase + 8 * at.DONE, 1)
-    wait_for(phase + 8 * at.DONE, parts)
+            count = min(end - strip, record.strips - first, at.PART // at.STRIP)
+            limit, column = record.limit - first * at.STRIP, record.column + first * at.STRIP
+            for side in range(2 if what == GATE else 1):
+                if side == 1:
+                    record = matrix_record(record.next)
+                if record.rounding != rounding:
+                    rounding = record.rounding
+                    x, stride = rounded(rounding, rows, inputs, source, spare)
+                _multiply(record, first, count, x, stride, rows, own + side * rows * at.PART * 4)
+            for row in range(rows):
+                sums, into = own + row * at.PART * 4, out + (row * across + column) * 4
+                _hand_over(what, min(count * at.STRIP, limit), sums, sums + rows * at.PART * 4, into)
+            strip += count
+        add_to_word(phase + 8 * at.DONE, taken)
+    wait_for(phase + 8 * at.DONE, strips)
 
 
 @inner()
-def _multiply(matrix, first, x, stride, rows, sums):
-    """Compute up to `PART` outputs from `first` on into sums [rows, PART]. stride: bytes of a row of x."""
-    blocks = min(at.PART, matrix.outputs - first) // at.LANES
+def _multiply(matrix, strip, count, x, stride, rows, sums):
+    """Compute `count` strips from `strip` on into sums [rows, PART]. stride: bytes of a row of x."""
+    first = strip * at.STRIP
+    blocks = min(count * at.STRIP, matrix.outputs - first) // at.LANES
     weights = matrix.weights + first // at.LANES * matrix.block_bytes
     call_product(matrix.multiply, weights, matrix.block_bytes, matrix.steps, x, stride, rows, sums, blocks)
     for row in range(rows):
@@ -118,13 +139,12 @@ def _complete(sums, matrix, first):
 
 
 @inner()
-def _hand_over(what, sums, up, part, limit, out):
-    """Write, add or gate the sums of one part for one row. limit: the number of outputs of all parts.
+def _hand_over(what, count, sums, up, out):
+    """Write, add or gate `count` sums of one row to `out`.
 
     up: address of the sums of the up projection, where `sums` has those of the gate.
     """
-    count = min(at.PART, limit - part * at.PART)
-    row, into = floats(sums, count), floats(out + part * at.PART * 4, count)
+    row, into = floats(sums, count), floats(out, count)
     if what == GATE:
         _gate(row, floats(up, count), into)
     elif what == SET:
@@ -232,7 +252,7 @@ def _work(shared):
         return
     plan = plan_record(call.plan)
     own = call.own + thread * call.own_bytes
-    rows, width, inner, size = call.rows, plan.width, plan.inner, plan.size
+    rows, width, inner, size, threads = call.rows, plan.width, plan.inner, plan.size, call.threads
     queries, columns = plan.heads * size, (plan.heads + 2 * plan.kv_heads) * size
     x, qkv = call.x, call.scratch
     mixed = qkv + rows * columns * 4
@@ -241,22 +261,22 @@ def _work(shared):
     for number in range(plan.layers):
         layer = layer_record(plan.layer_table + number * at.LAYER_BYTES)
         norm = layer.attention_norm
-        _product(phase, SET, layer.qkv, width, columns, rows, x, norm, qkv, own)
+        _product(phase, SET, layer.qkv, width, columns, rows, x, norm, qkv, own, threads)
         phase += 8 * at.PHASE
         _rotate(phase, plan, layer, number, call, qkv, own)
         phase += 8 * at.PHASE
         _attend(phase, plan, number, call, qkv, mixed, own)
         phase += 8 * at.PHASE
-        _product(phase, ADD, layer.out, queries, width, rows, mixed, 0, x, own)
+        _product(phase, ADD, layer.out, queries, width, rows, mixed, 0, x, own, threads)
         phase += 8 * at.PHASE
         norm = layer.mlp_norm
-        _product(phase, GATE, layer.gate_up, width, inner, rows, x, norm, hidden, own)
+        _product(phase, GATE, layer.gate_up, width, inner, rows, x, norm, hidden, own, threads)
         phase += 8 * at.PHASE
-        _product(phase, ADD, layer.down, inner, width, rows, hidden, 0, x, own)
+        _product(phase, ADD, layer.down, inner, width, rows, hidden, 0, x, own, threads)
         phase += 8 * at.PHASE
     if call.scored != 0:
         outputs, logits, rows = matrix_record(plan.head).outputs, call.logits, call.scored
-        _product(phase, SET, plan.head, width, outputs, rows, x, plan.norm, logits, own)
+        _product(phase, SET, plan.head, width, outputs, rows, x, plan.norm, logits, own, threads)
 
 
 def take_part(shared, call):

@@ -9,8 +9,10 @@ import numpy as np
 
 LANES = 16
 """The number of outputs that lie side by side in a block of a matrix."""
-PART = 4 * LANES
-"""The number of outputs in a part of a product. A part is the work that a thread takes at once."""
+STRIP = 4 * LANES
+"""The number of outputs in a strip of a product. A thread takes one strip or several adjacent strips at once."""
+PART = 4 * STRIP
+"""The largest number of outputs that one call of a compiled product computes."""
 KINDS = ("float32", "float16", "bfloat16", "int8")
 """The types in which weights can be stored, from the most bytes to the fewest."""
 PAIRS = "bfloat16 pairs"
@@ -110,7 +112,7 @@ def _integers(*names: str) -> list[tuple[str, type]]:
 MATRIX = np.dtype(
     _integers(
         *("weights", "scales", "bias", "outputs", "multiply", "block_bytes", "steps", "rounding"),
-        *("column", "limit", "parts", "all_parts", "next"),
+        *("column", "limit", "strips", "all_strips", "next"),
     )
 )
 """The record of a packed matrix. weights, scales, bias: addresses, or 0. outputs: their number, padded to
@@ -119,8 +121,8 @@ the number of steps over the inputs, or of units of a `Quantised` type. rounding
 `Quantised.rounding`.
 
 Several matrices may form one product of the same inputs. column, limit: where the sums of this matrix begin
-in a row of the result, and the number of sums. parts, all_parts: the number of parts of this matrix, and of
-the whole product. next: address of the next matrix of the product, or 0."""
+in a row of the result, and the number of sums. strips, all_strips: the number of strips of this matrix, and
+of the whole product. next: address of the next matrix of the product, or 0."""
 UNROUNDED, IN_PAIRS = 0, 1
 """How the inputs of a matrix are rounded: not at all, or to bfloat16 in pairs."""
 PLAN = np.dtype(
