@@ -9,8 +9,6 @@ from dataclasses import astuple, dataclass
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
-
 from specdec.trace import Round
 
 _KEPT = 16
@@ -249,4 +247,7 @@ def _assumed(rows: int) -> float:
 def undisturbed(seconds: Sequence[float]) -> float:
     """An estimate of the time without other work on the machine: the lower quartile, because other work only
     adds to the times."""
-    return float(np.quantile(seconds, 0.25))
+    ordered = sorted(seconds)
+    below, quarters = divmod(len(ordered) - 1, 4)
+    first, second = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
+    return first + quarters / 4 * (second - first)

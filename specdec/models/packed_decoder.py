@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -79,9 +77,9 @@ class FrequentFirst(PackedDecoder):
 
     def _logits(self, x: Tensor, logits: Tensor) -> Tensor:
         """Logits of the first tokens; in rows where none of these stands out, of all other tokens too."""
-        full = logits.new_full((len(logits), super()._columns), -torch.inf)
-        full[:, :FIRST] = logits
-        unsure = (logits.amax(-1) - logits.logsumexp(-1) < math.log(SURE)).nonzero()[:, 0]
+        full = logits.new_empty((len(logits), super()._columns))
+        full[:, :FIRST], full[:, FIRST:] = logits, -torch.inf
+        unsure = (logits.softmax(-1).amax(-1) < SURE).nonzero()[:, 0]
         if len(unsure):
             count, columns = len(unsure), super()._columns - FIRST
             table = np.zeros(0, dtype=at.ROW)  # no layer, no text

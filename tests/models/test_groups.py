@@ -21,7 +21,7 @@ from specdec.models.kernels.rounding import round_groups
 from tests.helpers.file_blocks import random_blocks
 from tests.helpers.processes import printed
 
-INPUTS, OUTPUTS, MOST = 512, 90, 26
+INPUTS, OUTPUTS, MOST = 512, 330, 26
 PATHS = {
     "AVX2": ("haswell", "+avx2,+fma,+f16c"),
     "AVX-VNNI": ("alderlake", "+avx2,+fma,+f16c,+avxvnni"),

@@ -23,7 +23,7 @@ import specdec
 from specdec.exactness.audit import audit
 from specdec.exactness.audit.engines import ours
 from specdec.models import HFModel
-from specdec.models.kernels import CompiledDecoder, compiled, layout, processor, rounding, tiles
+from specdec.models.kernels import CompiledDecoder, compiled, forward, layout, processor, rounding, tiles
 from specdec.models.kernels.crew import Crew
 from specdec.models.kernels.layout import PAIRS
 from specdec.models.kernels.packing import kind_of, round_rows, row_steps
@@ -52,7 +52,7 @@ def rounded(weight: torch.Tensor, kind: str) -> torch.Tensor:
     kind=st.sampled_from(list(layout.BYTES)),
     rows=st.integers(1, 64),
     inputs=st.integers(1, 300),
-    outputs=st.integers(1, 150),
+    outputs=st.integers(1, 600),
     seed=st.integers(0, 1 << 30),
 )
 def test_products_are_those_of_float64(kind, rows, inputs, outputs, seed):
@@ -232,6 +232,19 @@ def test_a_helper_without_memory_takes_no_part(monkeypatch, threads):
     assert calls == [(2, False)]
 
 
+@given(strips=st.integers(1, 3000), threads=st.integers(2, 64))
+def test_threads_take_each_strip_once(strips, threads):
+    taken, end = [(0, 0)], 0
+    while end < strips:
+        taken.append(forward._taken.py_func(len(taken) - 1, strips, threads))
+        assert taken[-1][0] == end < taken[-1][1] <= strips
+        end = taken[-1][1]
+    for late in range(threads):
+        assert forward._taken.py_func(len(taken) - 1 + late, strips, threads) == (strips, strips)
+    # the last strips are taken one by one, so that no thread is busy for long after the others
+    assert all(end - first == 1 for first, end in taken[1:][-min(threads, strips // 2) :])
+
+
 def test_more_helpers_than_a_call_has_threads_leave_nothing_undone(monkeypatch, threads):
     """Even if the helpers have all of the memory, and the caller none."""
     model, text, wake = HFModel(_larger(torch.float32)), [3 + 7 * i % 200 for i in range(60)], Crew._wake
@@ -275,7 +288,7 @@ def threads():
 def _larger(dtype: torch.dtype) -> LlamaForCausalLM:
     """Large enough that threads help, and that all tiles are used."""
     torch.manual_seed(0)
-    sizes = {"hidden_size": 200, "intermediate_size": 600, "num_hidden_layers": 3, "vocab_size": 250}
+    sizes = {"hidden_size": 200, "intermediate_size": 600, "num_hidden_layers": 3, "vocab_size": 1250}
     heads = {"num_attention_heads": 5, "num_key_value_heads": 5, "head_dim": 40}
     return LlamaForCausalLM(LlamaConfig(**sizes, **heads, max_position_embeddings=256)).to(dtype).eval()
 
@@ -423,7 +436,7 @@ def test_it_is_compiled_where_the_disk_is_full(tmp_path, monkeypatch, caplog):
 def test_many_runs_in_one_call_write_what_each_does_alone(dtype):
     """Prompts of several pieces and trees of several shapes, also in half precision: each row is
     independent."""
-    pair = specdec.ModelPair(HFModel(_larger(dtype)), HFModel(tiny_model("llama", dtype, vocab_size=250)))
+    pair = specdec.ModelPair(HFModel(_larger(dtype)), HFModel(tiny_model("llama", dtype, vocab_size=1250)))
     pair.eos_ids = frozenset()
     prompts = [[3], [4, 5] * 70, [6, 7, 8], [9] * 40]
     settings = {

@@ -10,7 +10,7 @@ import numpy as np
 LANES = 16
 """The number of outputs that lie side by side in a block of a matrix."""
 STRIP = 4 * LANES
-"""The number of outputs in a strip of a product. A thread takes one strip or several adjacent strips at once."""
+"""The number of outputs in a strip of a product. A thread takes one or several adjacent strips at once."""
 PART = 4 * STRIP
 """The largest number of outputs that one call of a compiled product computes."""
 KINDS = ("float32", "float16", "bfloat16", "int8")
