@@ -57,10 +57,11 @@ def _normed(row, count, norm, out):
 
 @inner()
 def _taken(number, strips, threads):
-    """The first strip that the thread with this number in the phase's shared counter takes, and the end.
+    """The strips that belong to a number from the phase's shared counter: the first one, and the end.
 
-    They are equal if no strips are left. Each number stands for half of a thread's share of the strips that
-    the numbers before it left, so that all threads are done at nearly the same time.
+    A number gets half of a thread's equal share of the strips that lower numbers left, and at least one
+    strip. So the last turns are short, and all threads finish at nearly the same time. Both results are
+    equal if no strips are left.
     """
     first, end = 0, 0
     for _ in range(number + 1):
