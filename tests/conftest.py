@@ -54,20 +54,6 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path not in slow)
 
 
-def answering(answers):
-    """A function without arguments that returns the next of these answers at each call. It raises an answer
-    that is an exception."""
-    coming = iter(answers)
-
-    def answer():
-        given = next(coming)
-        if isinstance(given, Exception):
-            raise given
-        return given
-
-    return answer
-
-
 def let_closed_runs_end():
     """Wait for closed runs. Each ends after the round in progress, in the decoding thread."""
     from components.runs import queue  # the tests of the core need no package of the page

@@ -15,7 +15,7 @@ from specdec.loading import load_with_progress
 
 
 def _all(asked: Namespace, drafting: Mapping[str, Any] | None) -> Mapping[str, Engine]:
-    return engines(asked.url, asked.openvino, drafting)
+    return engines(asked.url, drafting)
 
 
 def main(arguments: list[str] | None = None, available: Callable[..., Mapping[str, Engine]] = _all) -> int:
@@ -25,10 +25,8 @@ def main(arguments: list[str] | None = None, available: Callable[..., Mapping[st
     ValueError is a user's mistake.
     """
     options = parser("python -m research.audit", __doc__, engines(), "a random pair")
-    add = options.add_argument
-    converted = "folders of the converted target and draft (default: the pair is converted)"
-    add("--openvino", nargs="*", default=[], metavar="FOLDER", help=converted)
-    add("--report", type=Path, help="a text for the maintainers of an engine that is wrong")
+    about = "a text for the maintainers of an engine that is wrong"
+    options.add_argument("--report", type=Path, help=about)
     asked = parsed(options, arguments)
     pair = load_with_progress(asked, "stories") if asked.target or asked.draft else None
 

@@ -1,6 +1,6 @@
 """All engines that `research.audit` examines, by name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -21,14 +21,11 @@ _DRAFTING = {
 """The verification rule of each of transformers' methods that draft. `tiny.models` gives their arguments."""
 
 
-def engines(
-    url: str = "", folders: Sequence[str] = (), drafting: Mapping[str, Any] | None = None, batch: int = 1
-) -> dict[str, Engine]:
+def engines(url: str = "", drafting: Mapping[str, Any] | None = None, batch: int = 1) -> dict[str, Engine]:
     """All engines by name, including those of `specdec audit`. url: address of a server.
 
-    folders: the converted target and draft for OpenVINO; by default the pair is converted here. drafting:
-    transformers' arguments for the draft; by default those of the pair's draft. batch: how many texts
-    OpenVINO, or a server that is started here, decodes at once.
+    drafting: transformers' arguments for the draft; by default those of the pair's draft. batch: how many
+    texts OpenVINO, or a server that is started here, decodes at once.
     """
 
     def draft(name: str, pair: ModelPair) -> Sample:
@@ -41,4 +38,4 @@ def engines(
     versions = installed("transformers", "torch")
     of_transformers = {name: Engine(rule, partial(draft, name), versions) for name, rule in _DRAFTING.items()}
     ours = users_engines(url) | of_transformers | llama_cpp.engines(batch) | mlx.ENGINES
-    return ours | sequential.ENGINES | openvino.engines(folders, batch) | onnxruntime.ENGINES
+    return ours | sequential.ENGINES | openvino.engines(batch) | onnxruntime.ENGINES

@@ -17,18 +17,15 @@ from specdec.exactness.audit.run import Sample
 _ALL = (1 << 64) - 1
 
 
-def engines(folders: Sequence[str] = (), batch: int = 1) -> dict[str, Engine]:
-    """The engines by name. folders: the converted target and draft; if there are none, the pair is converted.
-
-    batch: how many texts are decoded at once.
-    """
+def engines(batch: int = 1) -> dict[str, Engine]:
+    """The engines by name. batch: how many texts are decoded at once."""
 
     def start(name: str, pair: ModelPair) -> Sample:
         drafts, dtype = name.endswith("-draft"), getattr(getattr(pair.target, "module", None), "dtype", None)
+        if drafts and pair.draft is None:
+            raise ValueError(f"{name}: the pair has no draft")
         with TemporaryDirectory() as place:
-            target, *others = folders or convert_pair(pair, Path(place))
-            if drafts and not others:
-                raise ValueError(f"{name}: there is no draft beside {target}")
+            target, *others = convert_pair(pair, Path(place))
             precision = "bf16" if dtype == torch.bfloat16 else "f32"
             return pipeline(target, others[0] if drafts else None, precision, batch=batch)
 

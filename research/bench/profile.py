@@ -65,18 +65,14 @@ class Parts:
 class _TimedSession:
     """A timed session. It is part of no reference cycle, so its cache is freed as soon as it ends."""
 
-    def __init__(self, session: Session, parts: Parts, part: str):
-        self._session = session
+    def __init__(self, opened: Callable[[], Session], parts: Parts, part: str):
+        self._session = session = opened()
         self.forward = parts.timed(f"{part} forward", session.forward)
         self.prefill = parts.timed("prefill", session.prefill)
         self.commit = parts.timed("commit", session.commit)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
-
-
-def _opened(session: Callable[[], Session], *about: Any) -> _TimedSession:
-    return _TimedSession(session(), *about)
 
 
 def profile(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[str, float]:
@@ -100,7 +96,7 @@ def _profiled(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[st
         stack.enter_context(patch.dict(METHODS, timed))
         for part, model in models.items():
             if model is not None:
-                opened = functools.partial(_opened, model.session, parts, part)
+                opened = functools.partial(_TimedSession, model.session, parts, part)
                 stack.enter_context(patch.object(model, "session", opened))
         sample = parts.timed(REST, run)(contestant, job)
     parts.milliseconds.pop("prefill", None)

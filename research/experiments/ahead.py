@@ -47,11 +47,10 @@ def measured(pair: ModelPair, text: Text) -> Row:
     then emits one of the m guesses. seconds: for the first texts, of rounds on each tree, and of the draft's
     forward passes by number of tokens.
     """
-    log_p, log_q = distributions(pair, text)
-    p, q = log_p.exp(), log_q.exp()
+    p, q = distributions(pair, text)
     rejected = theory.total_variation(p, q)
     gsd = [float((preparation.gsd_preparation_hit(p, q, m).nan_to_num() * rejected).sum()) for m in GUESSES]
-    row = {"tokens": len(p), "ranks": own_ranks(pair, text, log_p, log_q), "gsd": gsd}
+    row = {"tokens": len(p), "ranks": own_ranks(pair, text, p, q), "gsd": gsd}
     row |= {"rejected": float(rejected.sum()), "seconds": None}
     if text.number < TIMED:
         trees = {name: _timed(pair, text, tree) for name, tree in TREES.items()}

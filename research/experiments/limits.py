@@ -17,7 +17,6 @@ from research.experiments.texts import (
     distributions,
     own_ranks,
     quotient,
-    ranks,
     rounds_on,
     spread_positions,
 )
@@ -25,6 +24,7 @@ from research.theory import renewal
 from specdec import ModelPair, optimal_topology, theory
 from specdec.race import derived_seed, log_exponentials
 from specdec.shipped import SMOLLM2, STORIES
+from specdec.theory.trials import ersd_accepted_indices
 
 RACES = 8  # per token, from which R is estimated
 INDICES = 64  # of R that are counted; the probability of later indices is missing from R
@@ -37,12 +37,11 @@ METHODS = ("ersd", "gsd")
 def measured(pair: ModelPair, text: Text) -> Row:
     """The row of one text: how often ERSD accepted each child index, the sums of the surprisal in bits and of
     its square, the ranks of the tokens (`own_ranks`), and the values for some single contexts."""
-    log_p, log_q = distributions(pair, text)
-    p, q = log_p.exp(), log_q.exp()
+    p, q = distributions(pair, text)
     counts = np.zeros(INDICES, dtype=int)
     for position in range(len(p)):
         races = log_exponentials(derived_seed(text.seed, position), range(RACES), pair.vocab_size)
-        index = ranks(log_p[position, None], log_q[position, None], races[None])[0].numpy()
+        index = ersd_accepted_indices(p[position], q[position], races).numpy()
         counts += np.bincount(index[index < INDICES], minlength=INDICES)
     by_context = []
     for position in spread_positions(len(p), CONTEXTS):
@@ -59,7 +58,7 @@ def measured(pair: ModelPair, text: Text) -> Row:
         "counts": counts.tolist(),
         "entropy": float(theory.entropy(p).sum()),
         "square": float(renewal.second_log_moment(p).sum()),
-        "ranks": own_ranks(pair, text, log_p, log_q),
+        "ranks": own_ranks(pair, text, p, q),
         "contexts": by_context,
     }
 

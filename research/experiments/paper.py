@@ -121,7 +121,7 @@ def contexts(pair: ModelPair, settings: Settings, cell: Row) -> Row:
     text = Text(cell["prompt"], [*g.prompt_ids, *g.token_ids][:room], start, g.seed)
     length, parts = len(text.ids) - start, 2 * settings.positions
     moments = sorted({number * length // parts for number in range(1, parts, 2)})
-    p, q = (each[moments].exp() for each in distributions(pair, text, settings.sampling))
+    p, q = (each[moments] for each in distributions(pair, text, settings.sampling))
     kl = float(theory.kl_divergence(p, q).sum())
     row: Row = {"seed": g.seed, "tokens": len(g.token_ids), "positions": len(p), "k": k}
     row["kl"] = kl if math.isfinite(kl) else None  # JSON has no infinity

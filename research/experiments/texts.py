@@ -18,6 +18,7 @@ from specdec.learn import scored
 from specdec.probs import Sampling
 from specdec.race import derived_seed, log_exponentials
 from specdec.shipped import PROMPTS, SMOLLM2, STORIES
+from specdec.theory.trials import ersd_accepted_indices
 from specdec.topology import Path
 
 LENGTHS = {STORIES: 140, SMOLLM2: 60}  # for each pair, the most tokens of a text
@@ -84,36 +85,23 @@ def spread_positions(length: int, count: int) -> list[int]:
     return np.linspace(0, length - 1, count + 2).astype(int)[1:-1].tolist()
 
 
-def distributions(pair: ModelPair, text: Text, sampling: Sampling | None = None) -> tuple[Tensor, Tensor]:
-    """log P and log Q at each token of a text, two float64 tensors [tokens, vocabulary].
+def distributions(pair: ModelPair, text: Text, sampling: Sampling | None = None) -> list[Tensor]:
+    """P and Q at each token of a text, two float64 tensors [tokens, vocabulary].
 
     sampling: None for temperature 1, without top-k and top-p.
     """
-    log_p, log_q = (
-        scored(model, text.ids, text.start, pair, sampling or Sampling()).double()
-        for model in (pair.target, pair.drafting)
-    )
-    return log_p, log_q
+    given, models = (text.ids, text.start, pair, sampling or Sampling()), (pair.target, pair.drafting)
+    return [scored(model, *given).double().exp() for model in models]
 
 
-def ranks(log_p: Tensor, log_q: Tensor, log_e: Tensor) -> Tensor:
-    """For each race, find the token that arrives first under P, and return its place in the order of arrival
-    under Q. This 0-based place, int64 [tokens, races], is the index of the child that ERSD accepts.
+def own_ranks(pair: ModelPair, text: Text, p: Tensor, q: Tensor) -> list[int]:
+    """For each token, its place in the order of arrival under Q in the race with which it was decoded.
 
-    log_e: logarithms of the races' exponential random numbers, [tokens, races, vocabulary].
-    """
-    winners = (log_e - log_p[:, None]).argmin(-1, keepdim=True)
-    times = log_e - log_q[:, None]
-    return (times < times.gather(-1, winners)).sum(-1)
-
-
-def own_ranks(pair: ModelPair, text: Text, log_p: Tensor, log_q: Tensor) -> list[int]:
-    """`ranks` for the races with which the text was decoded, one race per token.
-
-    The ranks determine ERSD's rounds on every tree (`rounds_on`).
+    This is the index of the child that ERSD accepts, and the size of the vocabulary for a token that the
+    draft never gives. The ranks determine ERSD's rounds on every tree.
     """
     races = log_exponentials(text.seed, range(text.start, len(text.ids)), pair.vocab_size)
-    return ranks(log_p, log_q, races[:, None])[:, 0].tolist()
+    return [int(ersd_accepted_indices(*each)) for each in zip(p, q, races[:, None])]
 
 
 def rounds_on(topology: Topology, ranks: Sequence[int]) -> Iterator[tuple[Path, int | None]]:

@@ -6,7 +6,7 @@ import pytest
 
 import specdec
 from specdec import coder, loading
-from tests.helpers.small_hub import ask_only, serving
+from tests.helpers.small_hub import serving
 
 CONTENT = b"GGUF" + bytes(range(256)) * 40
 
@@ -22,8 +22,7 @@ def hub(monkeypatch, tmp_path):
         folder = folders[file.repository] = tmp_path / role
         folder.mkdir()
         (folder / file.name).write_bytes(CONTENT)
-    with serving(folders) as hub:
-        ask_only(hub, monkeypatch, tmp_path / "cache")
+    with serving(folders, monkeypatch, tmp_path / "cache") as hub:
         yield hub
 
 

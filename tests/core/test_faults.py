@@ -6,6 +6,7 @@ import resource
 import weakref
 from contextlib import contextmanager
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ import specdec
 from components.decode import record_runs
 from components.page.settings import VisitorSettings
 from components.runs import feed, run, seats
-from tests.conftest import answering, let_closed_runs_end
+from tests.conftest import let_closed_runs_end
 
 SETTINGS = VisitorSettings(prompt="Once upon a time", max_new_tokens=24, seed=3)
 NO_MEMORY = "The model ran out of memory: shorten the prompt or the length, or lower k."
@@ -95,7 +96,8 @@ def test_a_model_that_breaks_in_the_middle_of_a_run(pair, monkeypatch, model, er
 def test_models_that_do_not_load_are_told_and_tried_again_by_the_next_visitor(pair):
     from components.runs.lazy import LazyPair
 
-    lazy = LazyPair(answering([ValueError("no weights in 'some/folder'"), OSError("disk gone"), pair]))
+    loads = [ValueError("no weights in 'some/folder'"), OSError("disk gone"), pair]
+    lazy = LazyPair(Mock(side_effect=loads))
     assert received(lazy)[-1]["message"] == "no weights in 'some/folder'"
     assert received(lazy)[-1]["message"] == FAILED
     assert received(lazy)[-1]["phase"] == "done"

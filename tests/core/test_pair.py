@@ -22,10 +22,8 @@ SIZE = len(TOKENIZER)
 def folders(tmp_path_factory):
     """Checkpoints of two families with one tokenizer. The draft's logits are padded."""
     root = tmp_path_factory.mktemp("checkpoints")
-    save_checkpoint(root / "target", "llama", vocab_size=SIZE)
-    save_checkpoint(root / "draft", "qwen3", seed=1, vocab_size=SIZE + 20)
-    for name in ("target", "draft"):
-        TOKENIZER.save_pretrained(root / name)
+    save_checkpoint(root / "target", "llama", tokenizer=TOKENIZER)
+    save_checkpoint(root / "draft", "qwen3", seed=1, tokenizer=TOKENIZER, vocab_size=SIZE + 20)
     return root
 
 
@@ -74,8 +72,7 @@ def test_the_name_of_a_pair_is_also_that_of_a_draft_for_other_targets(folders, m
 
 
 def test_a_folder_with_another_tokenizer_drafts_too(folders, tmp_path):
-    save_checkpoint(tmp_path / "other", "llama", vocab_size=280)
-    byte_level_tokenizer(280).save_pretrained(tmp_path / "other")
+    save_checkpoint(tmp_path / "other", "llama", tokenizer=byte_level_tokenizer(280))
     pair = specdec.load_pair(folders / "target", draft=tmp_path / "other")
     [drafted] = ersd_as_plain(pair, "the dog", [None], max_new_tokens=60)
     assert any(round.nodes for round in drafted.rounds)
@@ -222,8 +219,7 @@ def break_weights(folder):
     ids=["layers", "sizes", "truncated", "tokenizer", "weights", "pickle", "config", "type", "values"],
 )
 def test_a_broken_checkpoint_is_refused_with_its_cause(tmp_path, harm, named):
-    save_checkpoint(tmp_path, "llama", vocab_size=SIZE)
-    TOKENIZER.save_pretrained(tmp_path)
+    save_checkpoint(tmp_path, "llama", tokenizer=TOKENIZER)
     harm(tmp_path)
     with pytest.raises(ValueError, match=named):
         specdec.load_pair(tmp_path)
@@ -239,8 +235,7 @@ VALUES = [2.5, "x", [1], {"a": 1}, -4, "x", -4, [1], "x", 2.5, {"a": 1}, -4]
     ("family", "key", "value"), [(*entry, value) for entry, value in zip(ENTRIES * 2, VALUES)], ids=str
 )
 def test_entries_that_make_no_sense_are_named_or_ignored_as_the_model_does(tmp_path, family, key, value):
-    save_checkpoint(tmp_path, family, vocab_size=SIZE)
-    TOKENIZER.save_pretrained(tmp_path)
+    save_checkpoint(tmp_path, family, tokenizer=TOKENIZER)
     change_config(tmp_path, **{key: value})
     try:
         pair = specdec.load_pair(tmp_path)

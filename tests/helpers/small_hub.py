@@ -88,15 +88,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(models: dict[str, Path]) -> Iterator[Hub]:
-    """A hub that serves until the block ends."""
+def serving(models: dict[str, Path], monkeypatch: pytest.MonkeyPatch, cache: Path) -> Iterator[Hub]:
+    """A hub that serves until the block ends. huggingface_hub asks it alone, with an empty cache in this
+    folder."""
     hub = Hub(models)
-    with running(hub):
-        yield hub
-
-
-def ask_only(hub: Hub, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    """Let huggingface_hub ask this hub alone, with an empty cache in this folder."""
     constants = {
         "ENDPOINT": hub.url,
         "HUGGINGFACE_CO_URL_TEMPLATE": hub.url + "/{repo_id}/resolve/{revision}/{filename}",
@@ -106,3 +101,5 @@ def ask_only(hub: Hub, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     }
     for name, value in constants.items():
         monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
+    with running(hub):
+        yield hub

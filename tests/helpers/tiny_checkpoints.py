@@ -133,10 +133,13 @@ def noisy(model: transformers.PreTrainedModel, noise: float) -> transformers.Pre
 
 
 def save_checkpoint(
-    folder: Path, family: str, dtype: torch.dtype = torch.float32, seed: int = 0, **changes
+    folder: Path, family: str, dtype: torch.dtype = torch.float32, seed: int = 0, tokenizer=None, **changes
 ) -> Path:
-    """Save a model as a folder with config.json and model.safetensors for `from_pretrained`. Returns the
-    folder."""
+    """Save a model as a folder for `from_pretrained`, also its tokenizer if one is given, whose size is then
+    that of the vocabulary. Returns the folder."""
+    if tokenizer is not None:
+        changes = {"vocab_size": len(tokenizer)} | changes
+        tokenizer.save_pretrained(folder)
     tiny_model(family, dtype, seed, **changes).save_pretrained(folder)
     return folder
 

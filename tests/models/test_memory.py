@@ -90,9 +90,7 @@ def test_models_that_do_not_fit_together_are_refused_with_numbers(monkeypatch):
 
 
 def test_a_pair_that_does_not_fit_is_refused_before_its_weights_are_read(tmp_path, monkeypatch):
-    tokenizer = byte_level_tokenizer()
-    save_checkpoint(tmp_path, "llama", vocab_size=len(tokenizer))
-    tokenizer.save_pretrained(tmp_path)
+    save_checkpoint(tmp_path, "llama", tokenizer=byte_level_tokenizer())
     (tmp_path / "model.safetensors").write_bytes(b"never read")
     monkeypatch.setattr(free_memory, "free", lambda where: 1000)
     with pytest.raises(ValueError, match="not enough memory"):

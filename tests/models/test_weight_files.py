@@ -8,7 +8,7 @@ import torch
 
 import specdec
 from specdec.models import load_hf_model
-from tests.helpers.small_hub import COMMIT, ask_only, serving
+from tests.helpers.small_hub import COMMIT, serving
 from tests.helpers.tiny_checkpoints import change_config, save_checkpoint, tiny_model
 from tests.helpers.tokenizers import byte_level_tokenizer
 
@@ -116,8 +116,7 @@ def test_nothing_is_opened_of_a_cached_snapshot_that_leads_elsewhere(folder, ope
 
 @pytest.fixture
 def hub(folder, monkeypatch):
-    with serving({"tests/model": folder}) as hub:
-        ask_only(hub, monkeypatch, folder.parent / "cache")
+    with serving({"tests/model": folder}, monkeypatch, folder.parent / "cache") as hub:
         yield hub
 
 

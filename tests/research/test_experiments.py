@@ -20,7 +20,6 @@ from specdec.shipped import PROMPTS
 from tests.helpers.distributions import markov_pair, random_table
 from tests.helpers.tiny_checkpoints import tiny_model
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SMALL = Settings(
     prompts=((0, 1), (1,), (2, 0), (2, 2), (1, 1, 1)),
     tokens=150,

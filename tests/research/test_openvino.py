@@ -1,7 +1,4 @@
-"""The calls of openvino-genai by the audit: with a stand-in, and with a converted pair if openvino-genai is
-installed."""
-
-from __future__ import annotations
+"""The audit's calls of openvino-genai, with a stand-in for it."""
 
 import sys
 from types import ModuleType, SimpleNamespace
@@ -9,11 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-import torch
 
 from research.audit.engines import engines
 from research.audit.openvino import pipeline
-from research.bench.synthetic import PRESETS, synthetic_pair
+from specdec import ModelPair
+from tests.helpers.distributions import markov_pair
 
 
 class Engine:
@@ -35,7 +32,6 @@ class Engine:
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    """A stand-in for openvino-genai that answers at once."""
     Engine.made, Engine.asked = [], []
     genai, core = ModuleType("openvino_genai"), ModuleType("openvino")
     genai.LLMPipeline, genai.SchedulerConfig = Engine, SimpleNamespace
@@ -44,11 +40,6 @@ def stand_in(monkeypatch):
     monkeypatch.setitem(sys.modules, "openvino_genai", genai)
     monkeypatch.setitem(sys.modules, "openvino", core)
     return Engine
-
-
-@pytest.fixture(scope="module")
-def tiny():
-    return synthetic_pair(PRESETS["tiny"], torch.float32)[0]
 
 
 def test_what_is_asked_reaches_the_engine(stand_in):
@@ -61,19 +52,12 @@ def test_what_is_asked_reaches_the_engine(stand_in):
     assert exact.items() <= properties.items()
     ids, config = stand_in.asked[0]
     assert ids == [5, 6]
-    assert vars(config) == {
-        "do_sample": True,
-        "temperature": 0.5,
-        "top_k": 9,
-        "top_p": 0.8,
-        "max_new_tokens": 4,
-        "rng_seed": 7,
-        "num_assistant_tokens": 2,
-    }
+    sampling = {"do_sample": True, "temperature": 0.5, "top_k": 9, "top_p": 0.8}
+    assert vars(config) == sampling | {"max_new_tokens": 4, "rng_seed": 7, "num_assistant_tokens": 2}
     assert pipeline("t")([5], 0, 3, 0.0, 0, 1.0) == [0, 1, 2]
     assert stand_in.asked[1][1].do_sample is False
 
 
-def test_a_draft_that_is_missing_is_named(tiny):
-    with pytest.raises(ValueError, match="openvino-draft: there is no draft beside target"):
-        engines(folders=["target"])["openvino-draft"].start(tiny)
+def test_a_draft_that_is_missing_is_named():
+    with pytest.raises(ValueError, match="openvino-draft: the pair has no draft"):
+        engines()["openvino-draft"].start(ModelPair(markov_pair().target))

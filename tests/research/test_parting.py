@@ -10,19 +10,11 @@ import torch
 
 from research.experiments import rounding
 from research.theory import parting
-from specdec import theory
 from specdec.race import log_exponentials
-from tests.theory.test_theory import SIGMAS, by_index, ersd_joint, random_pairs
+from tests.theory.test_theory import SIGMAS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 REPORT = ROOT / "assets" / "results" / "rounding.json"
-
-
-def test_a_race_parts_as_enumerated_and_within_its_bounds():
-    for p, q in random_pairs(60, 5, seed=1):
-        differs, distance = float(parting.race_parting(p, q)), float(theory.total_variation(p, q))
-        assert differs == pytest.approx(1 - by_index(ersd_joint(p, q), len(p))[0], abs=1e-12)
-        assert distance - 1e-12 <= differs <= 1 - float(theory.ersd_total_variation_bound(p, q)) + 1e-12
 
 
 def test_both_bounds_are_reached():

@@ -13,6 +13,7 @@ from unittest.mock import AsyncMock
 import httpx
 import pytest
 from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
 
 from components.guard import buckets, guard, hosts, routes
 from components.guard.buckets import Buckets
@@ -48,7 +49,6 @@ def test_what_the_page_does_not_use_is_not_there(url, request_line):
 
 
 def test_every_route_of_the_list_is_one_that_gradio_has_or_ours(url):
-    """The list has no unused route: each route answers something else than 404."""
     asked = [
         *("GET /", "GET /config", "GET /gradio_api/info", "GET /gradio_api/startup-events"),
         *("GET /files/main.js", "GET /gradio_api/app_id", "GET /gradio_api/queue/status"),
@@ -189,12 +189,13 @@ def test_pages_say_who_may_frame_them_and_what_they_may_load(url, path):
 
 def test_a_space_is_shown_in_the_hubs_frames(monkeypatch):
     monkeypatch.setenv("SPACE_ID", "someone/decoding")
-    page = asyncio.run(asked(guard.Guard(answering("text/html")), "/"))
+    page = asyncio.run(asked(guard.Guard(HTMLResponse("x")), "/"))
     assert policy_of(page)["frame-ancestors"] == f"'self' {guard.HUB}"
 
 
 def test_the_messages_of_a_run_pass_a_proxy_at_once():
-    stream = asyncio.run(asked(guard.Guard(answering("text/event-stream")), "/gradio_api/queue/data"))
+    answer = Response("x", media_type="text/event-stream")
+    stream = asyncio.run(asked(guard.Guard(answer), "/gradio_api/queue/data"))
     assert stream.headers["x-accel-buffering"] == "no"
 
 
@@ -306,17 +307,8 @@ async def asked(fence, path="/gradio_api/app_id", posted=None, **headers):
         return await http.request(method, path, content=posted, headers=kind | headers)
 
 
-def answering(content_type="text/plain"):
-    async def app(scope, receive, send):
-        headers = [(b"content-type", content_type.encode())]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"x"})
-
-    return app
-
-
 def test_what_starts_work_is_paid_and_what_is_looked_at_is_not():
-    fence = guard.Guard(answering())
+    fence = guard.Guard(Response("x"))
     fence.buckets.take("192.0.2.1", 10**9)
     paid = [
         asyncio.run(asked(fence, f"/gradio_api/{path}", b"{}")).status_code
@@ -345,7 +337,7 @@ def test_an_error_is_one_line_of_the_log_and_its_traceback_is_asked_for(caplog, 
 
 def test_an_error_after_the_answer_began_is_told_too(caplog):
     async def app(scope, receive, send):
-        await answering()(scope, receive, send)
+        await Response("x")(scope, receive, send)
         raise OSError("late")
 
     assert asyncio.run(asked(guard.Guard(app))).content == b"x"
@@ -353,7 +345,6 @@ def test_an_error_after_the_answer_began_is_told_too(caplog):
 
 
 def test_a_file_that_was_changed_is_served_as_it_is_now(url):
-    """A changed script reaches the browser without a new server."""
     script = ASSETS / "page" / "setup.js"
     before = script.stat()
     first = get(url, "/").text

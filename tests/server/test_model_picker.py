@@ -9,6 +9,7 @@ import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -28,22 +29,15 @@ from components.server import access, options
 from components.server.access import FIXED, LISTED, OWN, Access
 from components.server.loading import Choice, Loading
 from specdec.models import source
-from tests.helpers.small_hub import ask_only, serving
+from tests.helpers.small_hub import serving
 from tests.helpers.tiny_checkpoints import save_checkpoint
 from tests.helpers.tokenizers import byte_level_tokenizer
 
-TOKENIZER = byte_level_tokenizer()
-SIZE = len(TOKENIZER)
 FAMILIES = ("llama", "gpt2")  # tests/models has all
 SERVICE_UNAVAILABLE = httpx.Response(503, request=httpx.Request("GET", "https://huggingface.co"))
 ON_HUB = Choice("the pair", "tests/target", "tests/draft", "cpu", "float32")
 TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
-
-
-def save(folder, family, seed=0, tokenizer=TOKENIZER, **changes):
-    save_checkpoint(folder, family, seed=seed, vocab_size=len(tokenizer), **changes)
-    tokenizer.save_pretrained(folder)
-    return folder
+save = partial(save_checkpoint, tokenizer=byte_level_tokenizer())
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +58,7 @@ def root(tmp_path_factory):
 def hub(root, tmp_path, monkeypatch):
     """A hub with two models and an empty cache. No other machine is contacted."""
     models = {"tests/target": root / "llama-target", "tests/draft": root / "llama-draft"}
-    with serving(models) as hub:
-        ask_only(hub, monkeypatch, tmp_path / "cache")
+    with serving(models, monkeypatch, tmp_path / "cache") as hub:
         yield hub
 
 

@@ -47,13 +47,9 @@ def made(run):
     yield
 
 
-def owner(address=""):
-    return Owner(address)
-
-
 def submitted(queue, beginning, address="", key=None):
     steps = made(beginning) if isinstance(beginning, Run) else beginning
-    return queue.submit(owner(address), steps, begins_run=True, key=key)
+    return queue.submit(Owner(address), steps, begins_run=True, key=key)
 
 
 def ended(*jobs):
@@ -233,7 +229,7 @@ def addresses_of_steps(queue, steps, asked):
         return
         yield
 
-    queue.submit(owner("before"), until_all_are_there())
+    queue.submit(Owner("before"), until_all_are_there())
     jobs = [submitted(queue, run, address_of[run]) for run in runs]
     steps.go_on.set()
     ended(jobs[-1])  # from then on not all runs take part
@@ -448,7 +444,6 @@ def test_a_visitor_who_stops_leaves_with_the_round_in_progress(pair, queue):
 
 @pytest.mark.parametrize("runs", [1, 12])
 def test_a_measurement_gets_as_much_time_as_the_runs_of_another_address(queue, monkeypatch, runs):
-    """They are done in turn, so that neither waits for the end of the other."""
     step, pair = Batch.step, markov_pair(6)
     monkeypatch.setattr(Batch, "step", lambda batch, runs: (time.sleep(0.005), step(batch, runs))[1])
     endless = [specdec.stream(pair, [0], method="ar", seed=n, max_new_tokens=10**6) for n in range(runs)]
@@ -464,7 +459,7 @@ def test_a_measurement_gets_as_much_time_as_the_runs_of_another_address(queue, m
         return sum(len(job.values) for job in jobs), sum(job.owner.worked for job in jobs)
 
     start, (rounds, worked) = time.monotonic(), done()
-    check = queue.submit(owner("check"), measuring())
+    check = queue.submit(Owner("check"), measuring())
     assert [value for values in check.batches(0) for value in values] == list(range(20))
     assert check.owner.worked > 0.25 * (time.monotonic() - start)
     assert {job.state for job in jobs} == {State.RUNNING}
@@ -476,16 +471,16 @@ def test_a_measurement_gets_as_much_time_as_the_runs_of_another_address(queue, m
 
 
 def test_the_result_and_the_error_of_steps_reach_who_waits_for_them(queue):
-    assert queue.submit(owner(), made("tree")).wait() == "tree"
+    assert queue.submit(Owner(), made("tree")).wait() == "tree"
     with pytest.raises(ZeroDivisionError):
-        queue.submit(owner(), (1 / 0 for _ in range(3))).wait()
+        queue.submit(Owner(), (1 / 0 for _ in range(3))).wait()
     with pytest.raises(ZeroDivisionError):
         list(submitted(queue, (1 / 0 for _ in range(3))).beginning(PATIENCE))
 
 
 def test_steps_of_a_closed_job_are_closed(queue):
     steps = (None for _ in itertools.count())
-    job = queue.submit(owner(), steps)
+    job = queue.submit(Owner(), steps)
     while job.state is State.WAITING:
         time.sleep(0.001)
     job.close()
@@ -529,18 +524,18 @@ def test_addresses_that_left_are_forgotten(queue):
 
 
 def test_every_round_comes_once_in_order():
-    job = Job(owner(), made(None))
+    job = Job(Owner(), made(None))
     threading.Thread(target=lambda: [*map(job.add, range(1000)), job.end()]).start()
     batches = list(job.batches(0))
     assert list(itertools.chain(*batches)) == list(range(1000))
     assert all(batches)
-    empty = Job(owner(), made(None))
+    empty = Job(Owner(), made(None))
     empty.end()
     assert list(empty.batches(0)) == []
 
 
 def test_rounds_wait_for_their_time_but_not_beyond_the_end():
-    job = Job(owner(), made(None))
+    job = Job(Owner(), made(None))
     job.add(1)
     batches = job.batches(3600)
     assert next(batches) == [1]  # nobody waits for the first job

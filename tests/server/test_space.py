@@ -246,8 +246,7 @@ def test_a_space_loads_its_pair_checks_it_on_the_cpu_and_moves_it(spaces, monkey
 def test_a_space_takes_a_draft_with_another_tokenizer(spaces, monkeypatch, tmp_path):
     monkeypatch.setattr("specdec.models.HFModel.to", lambda model, device: model)
     monkeypatch.setattr(limits, "_current", limits.Limits())
-    save_checkpoint(tmp_path, "llama", vocab_size=400)
-    trained_tokenizer("byte fallback").save_pretrained(tmp_path)
+    save_checkpoint(tmp_path, "llama", tokenizer=trained_tokenizer("byte fallback"), vocab_size=400)
     options = specdec.loading.EMBEDDED / "target", tmp_path, "float32"
     here, there = specdec.load_pair(*options[:2], dtype="float32"), zero_gpu.load(*options, run.start)
     assert isinstance(there, zero_gpu.Lender)

@@ -107,13 +107,11 @@ def _written(begin: bytes, again: bytes, rate: float, connections: int, reads: b
     return attack
 
 
-_LONGEST = PLAIN | {"topology": "batch", "k": 64, "max_new_tokens": 400}
-"""The longest run that the page offers."""
-
-
 async def _start(http: httpx.AsyncClient, got: Got) -> str:
-    """Start a run. Returns the address of its messages, or "" if it is refused."""
-    answer = await http.post("/gradio_api/call/v2/decode", json=_LONGEST)
+    """Start the longest run that the page offers. Returns the address of its messages, or "" if it is
+    refused."""
+    longest = PLAIN | {"topology": "batch", "k": 64, "max_new_tokens": 400}
+    answer = await http.post("/gradio_api/call/v2/decode", json=longest)
     got[str(answer.status_code)] += 1
     return f"/gradio_api/call/v2/decode/{answer.json()['event_id']}" if answer.is_success else ""
 
@@ -237,20 +235,17 @@ def site(proxied: bool) -> Iterator[tuple[Site, psutil.Process]]:
         yield Site(address), process
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main() -> None:
     """Serve, attack, visit, and write the report."""
     parser = argparse.ArgumentParser(description="A normal visitor's wait under attack.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ATTACKS)} (default: all)")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each (default: %(default)s)")
+    parser.add_argument("names", nargs="*", choices=ATTACKS, help="which (default: all)")
     parser.add_argument("--bare", action="store_true", help="without a proxy")
     parser.add_argument("--out", help="JSON file for the report (default: none)")
-    options = parser.parse_args(arguments)
-    if unknown := set(options.names) - set(ATTACKS):
-        parser.error(f"{', '.join(unknown)}: none of {', '.join(ATTACKS)}")
+    options = parser.parse_args()
     rows = []
     for name in options.names or ATTACKS:
         with site(not options.bare) as (served, process), attacking() as attacker:
-            rows.append(measured(name, served, process, attacker, options.seconds, VISITS))
+            rows.append(measured(name, served, process, attacker, SECONDS, VISITS))
         print(" ".join(f"{key}={value}" for key, value in rows[-1].items()), flush=True)
     if options.out:
         write(options.out, {"attacks": rows})

@@ -10,7 +10,6 @@ because they share the machine with the server.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -24,7 +23,7 @@ from urllib.parse import urlsplit
 
 from components.classroom.rooms import Place
 from components.lessons import panel as lessons
-from tests.stress.visitors import RESULTS, Site, client, serving, write
+from tests.stress.visitors import Site, client, options, serving, write
 
 LECTURER, CLASS = "127.0.0.3", "127.0.0.2"
 """The addresses of the lecturer and of the whole class. The visitors who generate have others."""
@@ -177,33 +176,29 @@ async def generating(address: str, number: int) -> None:
             await site.generate(http, length=100, seed=number)
 
 
-async def measured(address: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Measure both classes, one after the other."""
-    places = STEPS[: options.questions]
+async def measured(address: str, students: int, visitors: int) -> dict[str, Any]:
+    """Measure both classes, one after the other. visitors: how many generate during the second."""
+    places = STEPS[:8]
     async with client(address) as http:
         await Site(address).generate(http, length=2)  # this loads the models
-    figures = {"every_second": await taught(address, options.students, places, every=1.0)}
-    visitors = [asyncio.create_task(generating(address, number)) for number in range(options.generating)]
+    figures = {"every_second": await taught(address, students, places, every=1.0)}
+    tasks = [asyncio.create_task(generating(address, number)) for number in range(visitors)]
     await asyncio.sleep(5)
-    busy = await taught(address, options.students, places)
-    for visitor in visitors:
-        visitor.cancel()
-    figures["while_visitors_generate"] = busy | {"visitors": options.generating}
+    busy = await taught(address, students, places)
+    for task in tasks:
+        task.cancel()
+    figures["while_visitors_generate"] = busy | {"visitors": visitors}
     return figures | {"load_average": os.getloadavg()[0]}
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main() -> None:
     """Serve, teach, and write the report."""
-    parser = argparse.ArgumentParser(description="A class of students behind one address.")
-    parser.add_argument("--students", type=int, default=200, help="students (default: 200)")
-    parser.add_argument("--questions", type=int, default=8, help="questions (default: 8)")
-    parser.add_argument("--generating", type=int, default=4, help="visitors who generate (default: 4)")
-    parser.add_argument("--out", default=RESULTS / "classroom.json", help="JSON file (default: %(default)s)")
-    options = parser.parse_args(arguments)
+    sizes = {"students": (200, "students"), "generating": (4, "visitors who generate")}
+    asked = options("A class of students behind one address.", "classroom.json", **sizes)
     random.seed(1)
     with serving() as (address, _):
-        figures = asyncio.run(measured(address, options))
-    write(options.out, {"students": options.students} | figures)
+        figures = asyncio.run(measured(address, asked.students, asked.generating))
+    write(asked.out, {"students": asked.students} | figures)
 
 
 if __name__ == "__main__":

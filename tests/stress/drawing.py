@@ -15,7 +15,6 @@ All on the cores that decode.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 from collections.abc import Callable, Iterator
@@ -26,7 +25,7 @@ from urllib.parse import urlencode
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from tests.conftest import CHROMIUM, FLAGS, SLOW
-from tests.stress.visitors import PROMPT, RESULTS, serving, write
+from tests.stress.visitors import PROMPT, options, serving, write
 
 SCREEN = {"width": 1280, "height": 720}
 PHONE = {"width": 390, "height": 844}
@@ -137,16 +136,14 @@ def medians(visits: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, fl
     }
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main() -> None:
     """Serve, visit, and write the report."""
-    parser = argparse.ArgumentParser(description="Weight of the page, and how smoothly it draws.")
-    parser.add_argument("--repeats", type=int, default=5, help="visits (default: 5)")
-    parser.add_argument("--out", default=RESULTS / "drawing.json", help="JSON file (default: %(default)s)")
-    options = parser.parse_args(arguments)
+    about = "Weight of the page, and how smoothly it draws."
+    asked = options(about, "drawing.json", repeats=(5, "visits"))
     with chromium() as (browser, address):
         load = os.getloadavg()[0]
-        figures = medians([visit(browser, address) for _ in range(options.repeats)])
-        write(options.out, {"load": load, "repeats": options.repeats, "now": figures})
+        figures = medians([visit(browser, address) for _ in range(asked.repeats)])
+        write(asked.out, {"load": load, "repeats": asked.repeats, "now": figures})
 
 
 if __name__ == "__main__":

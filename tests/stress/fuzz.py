@@ -7,7 +7,6 @@ server must live, and afterwards generate the text that it generated before.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 import json
@@ -23,7 +22,7 @@ import httpx
 import app
 import specdec
 from tests.stress.load import alone
-from tests.stress.visitors import PLAIN, PROMPT, RESULTS, Site, client, serving, stream, write
+from tests.stress.visitors import PLAIN, PROMPT, Site, client, options, serving, stream, write
 
 INTERNALS = re.compile(r"Traceback|File \\?\"/|site-packages|\b[A-Z][A-Za-z]+(?:Error|Exception)\b")
 """Texts that no answer may contain."""
@@ -50,8 +49,6 @@ FIELDS = [
     *("sentence", "codec", "races", "acceptance"),
 ]
 """The fields that server functions read from their one argument."""
-
-
 STREAMS = ["decode", "compare", "check_losslessness", "load_pair"]
 
 
@@ -173,18 +170,15 @@ async def generates(site: Site, pair: Any) -> bool:
     return not visit.failure and visit.token_ids == alone(pair, visit)
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main() -> None:
     """Serve, send, check that the server lives, and write the report."""
-    parser = argparse.ArgumentParser(description="Bad requests to a running page.")
-    parser.add_argument("--requests", type=int, default=5000, help="how many (default: 5000)")
-    parser.add_argument("--seed", type=int, default=0, help="of the requests (default: 0)")
-    parser.add_argument("--out", default=RESULTS / "fuzz.json", help="JSON file (default: %(default)s)")
-    options = parser.parse_args(arguments)
+    sizes = {"requests": (5000, "how many"), "seed": (0, "of the requests")}
+    asked = options("Bad requests to a running page.", "fuzz.json", **sizes)
     pair = specdec.load_pair("stories")
     with serving() as (address, process):
         site, start = Site(address), time.monotonic()
         before = process.memory_info().rss
-        counts = asyncio.run(fuzz(site, options.requests, options.seed))
+        counts = asyncio.run(fuzz(site, asked.requests, asked.seed))
         report = {
             "requests": counts.sent.total(),
             "seconds": time.monotonic() - start,
@@ -194,7 +188,7 @@ def main(arguments: list[str] | None = None) -> None:
             "same_text_afterwards": asyncio.run(generates(site, pair)),
             "server_megabytes": {"before": before >> 20, "after": process.memory_info().rss >> 20},
         }
-    write(options.out, report)
+    write(asked.out, report)
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def _busy(process: psutil.Process) -> float:
     return times.user + times.system
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main() -> None:
     """Serve, visit, compare, and write the report."""
     parser = argparse.ArgumentParser(description="Many visitors at once.")
     parser.add_argument("--generating", type=int, default=40, help="visitors who generate (default: 40)")
@@ -113,7 +113,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--length", type=int, default=64, help="tokens of each run (default: 64)")
     parser.add_argument("--cold", action="store_true", help="a class's first click on a fresh server")
     parser.add_argument("--out", help="JSON file (default: load.json or load.cold.json of the results)")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     with serving() as (address, process):
         site = Site(address)
         if options.cold:

@@ -8,15 +8,13 @@ Each press has its own seed and the next of the questions. All other settings ar
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import statistics
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from components.runs.timing import medians
-from tests.stress.visitors import RESULTS, ROOT, Site, Visit, client, serving, write
+from tests.stress.visitors import ROOT, Site, Visit, client, options, serving, write
 
 QUESTIONS = ROOT / "assets" / "code_questions.txt"
 FIRST_SEED = 100
@@ -54,24 +52,15 @@ def report(visits: Sequence[Visit]) -> dict[str, Any]:
     }
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(description="One visitor who presses Generate again and again.")
-    parser.add_argument("--pair", default="stories", help="the pair of the server (default: stories)")
-    parser.add_argument("--presses", type=int, default=20, help="how many (default: 20)")
-    parser.add_argument(
-        "--questions", type=Path, default=QUESTIONS, help="one in a line (default: %(default)s)"
-    )
-    parser.add_argument("--wait", type=float, default=30, help="seconds for loading the pair (default: 30)")
-    parser.add_argument("--out", default=RESULTS / "presses.json", help="JSON file (default: %(default)s)")
-    options = parser.parse_args(arguments)
-    questions = options.questions.read_text().split("\n")
-    with serving(pair=options.pair) as (address, process):
-        visits = asyncio.run(
-            presses(Site(address), options.presses, [*filter(None, questions)], options.wait)
-        )
+def main() -> None:
+    """Serve, press, and write the report."""
+    about, chosen = "One visitor who presses Generate again and again.", ("stories", "the server's pair")
+    asked = options(about, "presses.json", pair=chosen, presses=(20, "how many"))
+    questions = QUESTIONS.read_text().splitlines()
+    with serving(pair=asked.pair) as (address, process):
+        visits = asyncio.run(presses(Site(address), asked.presses, questions, wait=30.0))
         megabytes = process.memory_info().rss / 1e6
-    write(options.out, report(visits) | {"megabytes": megabytes})
+    write(asked.out, report(visits) | {"megabytes": megabytes})
 
 
 if __name__ == "__main__":

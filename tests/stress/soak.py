@@ -5,7 +5,6 @@ A few visitors at a time generate, replay, leave early or send nonsense, while t
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import random
@@ -19,16 +18,16 @@ import psutil
 import specdec
 from tests.stress.fuzz import Fuzzer
 from tests.stress.load import alone, asked
-from tests.stress.visitors import RESULTS, Site, client, serving, stream, write
+from tests.stress.visitors import Site, client, options, serving, stream, write
 
 SAMPLE_EVERY = 10.0
 """Seconds between two samples of the memory."""
 
 
 async def soak(
-    site: Site, process: psutil.Process, pair: Any, minutes: float, visitors: int = 3, pause: float = 4.0
+    site: Site, process: psutil.Process, pair: Any, minutes: float, pause: float = 4.0
 ) -> dict[str, Any]:
-    """Let visitors come for this long. Returns their actions, the failures, and the memory over time.
+    """Let three visitors come for this long. Returns their actions, failures, and the memory over time.
 
     pause: the most seconds between two actions of one visitor.
     """
@@ -66,7 +65,7 @@ async def soak(
         fuzzer = Fuzzer(site, http, seed=0)
         actions = {"generate": generate, "replay": lambda: site.replay(http)}
         actions |= {"leave": leave, "nonsense": fuzzer.one}
-        await asyncio.gather(sample(), *(visitor() for _ in range(visitors)))
+        await asyncio.gather(sample(), *(visitor() for _ in range(3)))
     return {
         "minutes": minutes,
         "done": dict(done),
@@ -84,19 +83,14 @@ def growth(samples: list[tuple[float, int]]) -> float:
     return float(np.polyfit(minutes, megabytes, 1)[0]) if len(minutes) > 1 else 0.0
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main() -> None:
     """Serve, visit, sample, and write the report."""
-    parser = argparse.ArgumentParser(description="Visitors for a long time, and the server's memory.")
-    parser.add_argument("--minutes", type=float, default=30, help="how long (default: 30)")
-    parser.add_argument("--visitors", type=int, default=3, help="at a time (default: 3)")
-    parser.add_argument("--pause", type=float, default=4.0, help="most seconds between two (default: 4)")
-    parser.add_argument("--out", default=RESULTS / "soak.json", help="JSON file (default: %(default)s)")
-    options = parser.parse_args(arguments)
+    about = "Visitors for a long time, and the server's memory."
+    asked = options(about, "soak.json", minutes=(30.0, "how long"))
     os.nice(10)  # lowers the priority, also of the server, because speed is not measured here
     with serving() as (address, process):
-        site, pair = Site(address), specdec.load_pair("stories")
-        work = soak(site, process, pair, options.minutes, options.visitors, options.pause)
-        write(options.out, asyncio.run(work))
+        work = soak(Site(address), process, specdec.load_pair("stories"), asked.minutes)
+        write(asked.out, asyncio.run(work))
 
 
 if __name__ == "__main__":

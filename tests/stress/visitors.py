@@ -5,6 +5,7 @@ The commands of this folder share it with the tests that need many visitors at o
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import random
@@ -88,6 +89,16 @@ def wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
             return
         time.sleep(0.2)
     raise RuntimeError(f"the app at {address} did not answer")
+
+
+def options(about: str, report: str, **described: tuple[Any, str]) -> Any:
+    """The options of a command. described: the default and the help of each. report: the name of its file."""
+    described["out"] = (RESULTS / report, "JSON file for the report")
+    parser = argparse.ArgumentParser(description=about)
+    parser.formatter_class = argparse.ArgumentDefaultsHelpFormatter
+    for name, (default, words) in described.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default, help=words)
+    return parser.parse_args()
 
 
 def write(path: Any, figures: dict[str, Any]) -> None:

@@ -36,7 +36,6 @@ from tests.stress.drawing import chromium
 from tests.stress.visitors import PROMPT, RESULTS, Site, Visit, client, write
 
 K = 4
-
 SETTLED = 5000
 """Milliseconds after which a page no longer moves: Gradio's opening animation takes about three seconds."""
 
@@ -133,14 +132,14 @@ def _beside(attached: Sequence[float], by_itself: Sequence[float]) -> dict[str, 
     }
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main() -> None:
     """Serve, watch, receive, decode, and write the report."""
     parser = argparse.ArgumentParser(description="Tokens per second with the page attached and without.")
     parser.add_argument("--pair", choices=("stories", "smollm2"), default="stories")
     parser.add_argument("--repeats", type=int, default=12, help="runs of each method (default: 12)")
     parser.add_argument("--length", type=int, default=300, help="tokens of a run (default: 300)")
     parser.add_argument("--out", help="JSON file (default: watched.json or watched.smollm2.json)")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     torch.set_num_threads(1)
     out = options.out or RESULTS / ("watched.json" if options.pair == "stories" else "watched.smollm2.json")
     with chromium(options.pair) as (browser, address):

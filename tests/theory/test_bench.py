@@ -157,15 +157,15 @@ def test_beside_a_recurrent_state_transformers_only_decodes_plainly():
 
 
 @pytest.mark.usefixtures("small_copies")
-def test_a_smoke_run_of_checkpoints_measures_everyone(tmp_path, capsys):
+def test_a_smoke_run_of_checkpoints_measures_everyone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     for name, layers in (("target", 3), ("draft", 1)):
-        save_checkpoint(tmp_path / name, "llama", seed=layers, num_hidden_layers=layers, vocab_size=300)
-        byte_level_tokenizer().save_pretrained(tmp_path / name)
+        tokenizer = byte_level_tokenizer()
+        save_checkpoint(name, "llama", seed=layers, tokenizer=tokenizer, num_hidden_layers=layers)
     (tmp_path / "prompts.txt").write_text("once upon a time\n")
-    names = ["--target", "target", "--draft", "draft", "--prompt-file", "prompts.txt", "--json", "bench.json"]
-    paths = [name if name.startswith("--") else str(tmp_path / name) for name in names]
+    names = "--target ./target --draft ./draft --prompt-file prompts.txt --json bench.json"
     options = "--smoke --dtype float32 --device cpu --sequences 2 --optimal 3 --drafters copies,model+copies"
-    main([*options.split(), *paths])
+    main([*options.split(), *names.split()])
     printed = capsys.readouterr().out
     result = json.loads((tmp_path / "bench.json").read_text())
     for row in result["rows"]:

@@ -17,14 +17,12 @@ from specdec.theory.gsd_by_index import SortedPair
 from specdec.topology import batch
 from tests.core.test_algorithms import rational_table
 from tests.rules.test_other_rules import distribution_of
+from tests.theory.test_theory import SEVERAL, random_pairs
 
-SEVERAL = theory.specinfer_acceptance, theory.spectr_acceptance, theory.optimal_acceptance
 
-
-def random_laws(seed, size=None, concentration=0.5):
+def random_laws(seed, size=None):
     rng = np.random.default_rng(seed)
-    size = size or int(rng.integers(2, 7))
-    return rng.dirichlet(np.full(size, concentration), 2)
+    return rng.dirichlet(np.full(size or int(rng.integers(2, 7)), 0.5), 2)
 
 
 def sparse_laws(seed):
@@ -167,8 +165,7 @@ def test_acceptance_is_that_of_the_rule_by_enumeration(rule, n, tables, monkeypa
 
 
 def test_no_rule_passes_the_optimum_and_one_draft_is_all_the_same():
-    for seed in range(20):
-        p, q = random_laws(seed, 8)
+    for p, q in random_pairs(24, 8):
         one = float(theory.gsd_acceptance(p, q))
         for accepted in SEVERAL:
             assert float(accepted(p, q, 1)) == pytest.approx(one, abs=1e-12)
@@ -180,15 +177,6 @@ def test_no_rule_passes_the_optimum_and_one_draft_is_all_the_same():
             for by_index in (theory.gsd_acceptance_by_index, theory.ersd_acceptance_by_index):
                 assert float(by_index(p, q, n).sum()) <= without + 1e-9
             assert independent <= without + 1e-12
-
-
-def test_batches_are_taken_row_by_row():
-    p, q = np.stack([random_laws(seed, 5) for seed in range(6)], 1)
-    for accepted in SEVERAL:
-        found = accepted(p.reshape(2, 3, 5), q.reshape(2, 3, 5), 3)
-        assert found.shape == (2, 3)
-        rows = [float(accepted(a, b, 3)) for a, b in zip(p, q, strict=True)]
-        assert found.flatten().tolist() == pytest.approx(rows, abs=1e-12)
 
 
 def test_laws_that_are_one_token_or_have_none_in_common():

@@ -23,6 +23,7 @@ SIGMAS = 5.5
 
 EXTREME = ((0.01, 0.99), (0.99, 0.01))
 BY_INDEX = theory.gsd_acceptance_by_index, theory.ersd_acceptance_by_index
+SEVERAL = theory.specinfer_acceptance, theory.spectr_acceptance, theory.optimal_acceptance
 
 
 def random_pairs(count, largest=6, seed=0):
@@ -126,7 +127,7 @@ def test_divergences_of_equal_and_of_disjoint_distributions():
 PAIRWISE = [theory.total_variation, theory.harmonic_mean_similarity, theory.kl_divergence]
 PAIRWISE += [theory.gsd_acceptance, theory.ersd_acceptance]
 PAIRWISE += [theory.ersd_total_variation_bound, theory.poisson_matching_bound]
-PAIRWISE += [lambda p, q, by_index=by_index: by_index(p, q, 3) for by_index in BY_INDEX]
+PAIRWISE += [lambda p, q, of=of: of(p, q, 3) for of in (*BY_INDEX, *SEVERAL)]
 
 
 @pytest.mark.parametrize("function", PAIRWISE)
