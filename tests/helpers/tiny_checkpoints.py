@@ -135,8 +135,7 @@ def noisy(model: transformers.PreTrainedModel, noise: float) -> transformers.Pre
 def save_checkpoint(
     folder: Path, family: str, dtype: torch.dtype = torch.float32, seed: int = 0, **changes
 ) -> Path:
-    """Save a model as a folder with config.json and model.safetensors for `from_pretrained`. Returns the
-    folder."""
+    """Save a model as a folder for `from_pretrained`, with model.safetensors. Returns the folder."""
     tiny_model(family, dtype, seed, **changes).save_pretrained(folder)
     return folder
 
