@@ -21,8 +21,6 @@ from specdec.verify import verify_gsd
 from tests.helpers.distributions import TREE, adversarial, pair_of, random_table
 
 WIDE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (1, 0, 0), (1, 0, 1)])
-SMALL = [simple(), sequence(2), batch(2), batch(3), TREE]
-TOPOLOGIES = [*SMALL, sequence(4), WIDE, specinfer(8), batch(7)]
 
 
 def tau_of(topology):
@@ -50,34 +48,6 @@ TABLES = {
 }
 
 
-class Chances:
-    """Randomness as explicit choices: each random result is chosen, and its probability is multiplied into
-    the weight."""
-
-    def __init__(self, choose, most):
-        self.choose, self.most, self.weight, self.orders = choose, most, Fraction(1), {}
-
-    def pick(self, options):
-        """Choose one key of {outcome: probability}."""
-        options = {outcome: mass for outcome, mass in options.items() if mass}
-        outcome = list(options)[self.choose(len(options))]
-        self.weight *= options[outcome]
-        return outcome
-
-    def arrivals(self, depth, q):
-        """The first tokens of a race under q, which are samples without replacement. `depth` stands for the
-        race's noise."""
-        key = depth, tuple(q)
-        if key not in self.orders:
-            order, left = [], {token: mass for token, mass in enumerate(q) if mass}
-            while left and len(order) < self.most:
-                whole = sum(left.values())
-                order.append(self.pick({token: mass / whole for token, mass in left.items()}))
-                del left[order[-1]]
-            self.orders[key] = order
-        return self.orders[key]
-
-
 class Undecided:
     """A uniform number of which only its comparisons are decided, each by a choice."""
 
@@ -95,8 +65,7 @@ class Undecided:
 
 
 def completed(distribution, P, length):
-    """A distribution of longer texts: texts that are too short continue with P, as further exact rounds
-    would."""
+    """A distribution of longer texts: short texts continue with P, as further exact rounds would."""
     whole = defaultdict(int)
     for y, mass in distribution.items():
         for rest in itertools.product(range(P.shape[-1]), repeat=max(length - len(y), 0)):

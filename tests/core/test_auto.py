@@ -16,27 +16,26 @@ from specdec.decoding import acceptance, auto, costs, experience, fastest
 from specdec.decoding.batch import Batch
 from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
+from specdec.payoff.setups import NOTHING
 from specdec.probs import Sampling
 from specdec.settings import RunSettings
 from specdec.topology import Topology, sequence
 from tests.helpers.distributions import markov_pair, pair_of, random_table, samplings
 from tests.helpers.tokenizers import byte_level_tokenizer
 
-NOTHING = {1: costs.Overhead(0.0, 0.0, 0.0, 0.0)}
-
 
 def pair_of_twins() -> specdec.ModelPair:
     return pair_of(random_table(6, 0, 3), random_table(6, 0, 3))
 
 
-def joint(seconds, texts=1):
-    return costs.JointCost({texts: costs.ForwardCost({n: [seconds(n)] for n in range(1, 40)})})
+def joint(seconds):
+    """The cost of a forward pass by its rows, whatever texts they belong to."""
+    return costs.JointCost({1: costs.ForwardCost({n: [seconds(n)] for n in range(1, 40)})})
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Replaces the measured times of rounds: sets the seconds of a target forward pass by its rows, and of a
-    draft forward pass."""
+    """Sets the times of rounds: seconds of a target forward pass by its rows, and of a draft forward pass."""
     monkeypatch.setattr(auto, "_SHARE", 1e9)  # trees are chosen in each round, however fast the machine is
 
     def set_times(target, draft):
@@ -214,8 +213,7 @@ def test_busy_moments_do_not_count_and_more_tokens_never_cost_less():
 
 
 def test_times_of_rounds_tell_what_rounds_cost():
-    """A target forward pass takes 10 + rows, a draft forward pass 2 + rows, and other work 1 + 0.5 per
-    node."""
+    """A target's forward pass takes 10 + rows, a draft's 2 + rows, and other work 1 + 0.5 per node."""
     times, pair = costs.RoundTimes(), pair_of_twins()
     for tree in (Topology([]), sequence(4), topology.batch(4), sequence(9)):
         g = specdec.generate(pair, [0], topology=tree, max_new_tokens=100, seed=0)
@@ -298,8 +296,7 @@ def test_a_draft_that_reads_little_is_measured_on_smaller_trees(context_length):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_every_sampling_has_a_tree_of_its_own(method, monkeypatch):
-    """Nodes have as many children as q has support. Rates over the nodes that have a child need not sum to
-    1."""
+    """Nodes have as many children as q has support. The rates of their children need not sum to 1."""
     monkeypatch.setattr(acceptance, "_TOKENS", 64)
     pair = markov_pair(12, seed=1)
     rose = 0

@@ -1,5 +1,4 @@
-"""Chats: only the template writes control tokens, no message does, and all other ids are those of the whole
-text."""
+"""Chats: only the template writes control tokens, and all other ids are those of the whole text."""
 
 import pytest
 import torch

@@ -13,7 +13,7 @@ from specdec.models import MarkovModel
 from specdec.models.kernels.compiled import crew
 from specdec.topology import Topology, batch, sequence, specinfer
 from tests.helpers.distributions import markov_pair, pair_of, random_table
-from tests.helpers.texts import ersd_as_plain
+from tests.helpers.texts import endless, ersd_as_plain
 from tests.helpers.tiny_checkpoints import tiny_model
 
 METHODS = ("ar", "gsd", "ersd")
@@ -21,10 +21,8 @@ ALL_METHODS = tuple(methods.METHODS)
 TREE = Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
 
-def endless_pair(target, draft=None):
-    pair = specdec.ModelPair(target, draft)
-    pair.eos_ids = frozenset()
-    return pair
+def endless_pair(target, draft):
+    return endless(specdec.ModelPair(target, draft))
 
 
 def run(method="ersd", topology=TREE, pair=None, **settings):
@@ -295,8 +293,7 @@ def test_closing_a_run_ends_it_and_keeps_its_record():
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_measured_acceptance_is_near_the_exact_one(method):
-    """Index 0 on an order-0 source, with more than 100 trials: 5 standard errors. A false alarm has
-    probability below 1e-6."""
+    """Index 0, more than 100 trials: 5 standard errors. A false alarm has probability below 1e-6."""
     p, q = random_table(6, 0, 3), random_table(6, 0, 4)
     pair = pair_of(p, q)
     exact = float(getattr(specdec.theory, f"{method}_acceptance")(p, q))

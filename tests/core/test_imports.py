@@ -42,8 +42,7 @@ LAYERS = {
         classroom""",
 }
 LAYERS = {package: [set(line.split()) for line in text.split("\n")] for package, text in LAYERS.items()}
-"""Folders, and files beside them, from the lowest layer up. A part imports only from lower layers or from
-itself."""
+"""Folders, and files beside them, from the lowest layer up. A part imports only lower layers and itself."""
 ABOVE = {"specdec": {"research", "components"}, "research": {"components"}, "components": {"research"}}
 """Packages that each part must not import."""
 HEAVY = {

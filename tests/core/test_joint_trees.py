@@ -16,20 +16,15 @@ from specdec.decoding.batch import Batch
 from specdec.decoding.experience import Counts
 from specdec.decoding.fastest import Choice
 from specdec.methods import DRAFTING
+from specdec.payoff.setups import NOTHING
 from specdec.theory import expected_tokens
 from specdec.topology import Topology, batch, sequence
 from specdec.trace import Planted
+from tests.core.test_auto import joint
 from tests.helpers.distributions import markov_pair, pair_of, random_table
 from tests.helpers.texts import together_as_alone
 from tests.theory.test_optimal import all_trees
 
-
-def joint(seconds):
-    """The cost of a forward pass by its rows, whatever texts they belong to."""
-    return costs.JointCost({1: costs.ForwardCost({n: [seconds(n)] for n in range(1, 40)})})
-
-
-NOTHING = {1: costs.Overhead(empty=0.0, drafting=0.0, node=0.0, level=0.0)}
 FREE = joint(lambda rows: 1e-12 * rows)
 
 
@@ -52,8 +47,7 @@ def grown(acceptances, cost, most=12):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_forest_is_faster_where_a_row_s_cost_does_not_depend_on_its_text(seed):
-    """Compared with all pairs of trees of up to three nodes. The target's rows and the draft's levels cost
-    time."""
+    """Compared with all pairs of trees of up to three nodes, where rows and levels cost time."""
     random = Random(seed)
     firsts = [random.uniform(0.2, 0.9) for _ in range(2)]
     acceptances = [np.array([first, random.uniform(0, min(first, 1 - first))]) for first in firsts]

@@ -71,13 +71,6 @@ def test_the_name_of_a_pair_is_also_that_of_a_draft_for_other_targets(folders, m
         specdec.load_pair("smollm2", "smollm2")
 
 
-def test_a_folder_with_another_tokenizer_drafts_too(folders, tmp_path):
-    save_checkpoint(tmp_path / "other", "llama", tokenizer=byte_level_tokenizer(280))
-    pair = specdec.load_pair(folders / "target", draft=tmp_path / "other")
-    [drafted] = ersd_as_plain(pair, "the dog", [None], max_new_tokens=60)
-    assert any(round.nodes for round in drafted.rounds)
-
-
 def uniform(size):
     return MarkovModel(torch.full((size,), 1 / size))
 

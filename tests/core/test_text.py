@@ -1,34 +1,84 @@
 """Token ids become text piece by piece: nothing raises, and the joined pieces equal the text of all ids."""
 
 import itertools
+import json
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tokenizers import decoders
+from tokenizers import AddedToken, Tokenizer, decoders, models
+from transformers import CTRLTokenizer, PreTrainedTokenizerFast
 
 import specdec
 from specdec.models.markov import MarkovModel
 from specdec.text import TextStream, TokenTexts
-from tests.helpers.tokenizers import (
-    END,
-    byte_fallback_tokenizer,
-    byte_level_tokenizer,
-    bytes_in_python,
-    metaspace_tokenizer,
-    suffix_tokenizer,
-    unigram_tokenizer,
-    wordpiece_tokenizer,
-    words_in_python,
-    words_tokenizer,
-)
+from tests.helpers.texts import endless
+from tests.helpers.tokenizers import BYTES, END, SPACE, byte_level_tokenizer, bytes_in_python
+
+PIECES = ["a", "b", "é", "日", ".", ",", "'", "n", "t", "s", " ", "  ", "�", "the", "cat", "ing", "n't"]
+MARKED = [*PIECES, SPACE + "the", SPACE + "cat"]
+
+
+def wrapped(model, decoder=None, **options):
+    """A small tokenizer for transformers, with a special token and later added tokens."""
+    tokenizer = Tokenizer(model)
+    if decoder is not None:
+        tokenizer.decoder = decoder
+    whole = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, **options)
+    whole.add_tokens([AddedToken("<user>"), AddedToken(" two words ", lstrip=True), AddedToken("🙂")])
+    return whole
+
+
+def numbered(*tokens):
+    return {token: i for i, token in enumerate(tokens)}
+
+
+def bpe(*tokens, **options):
+    return models.BPE(numbered("<unk>", *tokens), [], unk_token="<unk>", **options)
+
+
+def byte_fallback(strips=True):
+    """A tokenizer like Llama 2's, which writes unknown text as bytes. Without `strips` it is like Gemma's."""
+    steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    steps += [decoders.Strip(" ", 1, 0)] * strips
+    tokens = ["<s>", "</s>", *BYTES, SPACE, SPACE * 2, *MARKED]
+    return wrapped(bpe(*tokens, fuse_unk=True, byte_fallback=True), decoders.Sequence(steps))
+
+
+def unigram():
+    """A tokenizer like T5's: pieces with a mark for each space, and without one for the first space."""
+    tokens = [(token, -1.0 - i) for i, token in enumerate(["<unk>", SPACE, *MARKED])]
+    return wrapped(models.Unigram(tokens, unk_id=0), decoders.Metaspace(prepend_scheme="always"))
+
+
+def metaspace(scheme):
+    return wrapped(bpe(SPACE, SPACE * 3, *MARKED), decoders.Metaspace(prepend_scheme=scheme))
+
+
+def wordpiece(cleans_up):
+    """A tokenizer like BERT's: a space before each word. With `cleans_up`, transformers removes some."""
+    tokens = ["[UNK]", *PIECES, "##ing", "##s", "##", "##.", "'s", "'re", "m", "ve", "##ve"]
+    words = models.WordPiece(numbered(*tokens), unk_token="[UNK]")
+    return wrapped(words, decoders.WordPiece(cleanup=not cleans_up), clean_up_tokenization_spaces=cleans_up)
+
+
+def suffixes():
+    """A tokenizer like the first GPT's: words end in a mark for a space, which the last word drops."""
+    return wrapped(bpe(*PIECES, "the</w>", "cat</w>", "</w>", ".</w>"), decoders.BPEDecoder("</w>"))
+
+
+def words_in_python(folder):
+    """A tokenizer written in Python whose tokens may be incomplete words: "hel@@" and "lo" are "hello"."""
+    tokens = numbered("<unk>", "the", "c@@", "at", "a@@", "x", "日@@", "n't")
+    (folder / "vocab.json").write_text(json.dumps(tokens))
+    (folder / "merges.txt").write_text("#version: 0.2\nt h\n")
+    return CTRLTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
+
 
 TEXTS = ["the cat sat", "naïve 🙂🙃 日本語 ½", "tabs\tand\nlines ", "\u202eright to left\u202c", "🏳️‍🌈"]
 TOKENIZER = byte_level_tokenizer()
-FALLBACK = byte_fallback_tokenizer()
-
-
+FALLBACK = byte_fallback()
 CHECKS = {"derandomize": True, "deadline": None, "max_examples": 60}
 CHECKS["suppress_health_check"] = [HealthCheck.function_scoped_fixture]
 
@@ -43,14 +93,14 @@ class WithoutBackend:
 KINDS = {
     "byte-level": lambda _: TOKENIZER,
     "byte-fallback": lambda _: FALLBACK,
-    "byte-fallback, spaces kept": lambda _: byte_fallback_tokenizer(strips=False),
-    "Unigram": lambda _: unigram_tokenizer(),
-    "Metaspace, first": lambda _: metaspace_tokenizer("first"),
-    "Metaspace, never": lambda _: metaspace_tokenizer("never"),
-    "WordPiece": lambda _: wordpiece_tokenizer(cleans_up=False),
-    "WordPiece, cleaned up": lambda _: wordpiece_tokenizer(cleans_up=True),
-    "suffixes": lambda _: suffix_tokenizer(),
-    "words": lambda _: words_tokenizer(),
+    "byte-fallback, spaces kept": lambda _: byte_fallback(strips=False),
+    "Unigram": lambda _: unigram(),
+    "Metaspace, first": lambda _: metaspace("first"),
+    "Metaspace, never": lambda _: metaspace("never"),
+    "WordPiece": lambda _: wordpiece(cleans_up=False),
+    "WordPiece, cleaned up": lambda _: wordpiece(cleans_up=True),
+    "suffixes": lambda _: suffixes(),
+    "words": lambda _: wrapped(models.WordLevel(numbered("<unk>", *PIECES), unk_token="<unk>")),
     "bytes in Python": lambda _: bytes_in_python(),
     "words in Python": words_in_python,
 }
@@ -119,8 +169,7 @@ def test_ids_without_a_token_add_no_text(tokenizers, kind):
 
 
 def test_bytes_that_fit_no_character_end_no_run():
-    """`<0x0A> <0xC3> a`: the first token alone is a new line, but with the following ones it is two
-    replacement characters."""
+    """The first token alone is a new line, but with the following ones it is two replacement characters."""
     ids = FALLBACK.convert_tokens_to_ids(["<0x0A>", "<0xC3>", "a", "<0xC3>", "<0xA9>", "b", "<0x41>"])
     assert pieces(FALLBACK, [], ids) == ["", "", "\ufffd\ufffda", "", "", "éb", "", "A"]
     assert [TokenTexts(FALLBACK)[i] for i in ids[:2]] == ["\n", "<C3>"]
@@ -131,8 +180,7 @@ def test_a_random_model_with_any_tokenizer_ends_its_text(tokenizers):
         generator = torch.Generator().manual_seed(1)
         table = torch.rand(len(tokenizer), len(tokenizer), generator=generator, dtype=torch.float64) ** 4
         model = MarkovModel(table / table.sum(-1, keepdim=True))
-        pair = specdec.ModelPair(model, model, tokenizer)
-        pair.eos_ids = frozenset()
+        pair = endless(specdec.ModelPair(model, model, tokenizer))
         g = specdec.generate(pair, [2, 1], method="gsd", max_new_tokens=60, seed=0, detail=True)
         assert len(g.token_ids) == 60
         assert g.text == added_text(tokenizer, [2, 1], g.token_ids)
@@ -164,7 +212,7 @@ def test_tokens_are_named_by_their_text_or_their_bytes_and_without_a_tokenizer_b
 
 def test_a_decoder_that_panics_raises_nothing():
     """Rust's panics are not instances of `Exception`. This decoder panics at a text of one space."""
-    tokenizer = byte_fallback_tokenizer()
+    tokenizer = byte_fallback()
     steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 1)]
     tokenizer.backend_tokenizer.decoder = decoders.Sequence(steps)
     space, letter = tokenizer.convert_tokens_to_ids(["▁", "a"])

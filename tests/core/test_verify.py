@@ -72,8 +72,7 @@ def test_a_sample_at_the_very_end_is_a_token_with_a_probability():
 
 
 def test_a_sample_of_a_residual_that_is_zero_everywhere_is_one_of_p():
-    """p is below q everywhere by rounding. A rejection then leaves p as it was, for a sample and for the next
-    child."""
+    """By rounding, p is below q everywhere. A rejection leaves p, for a sample and for the next child."""
     log_p, log_q = P.log() - 1e-12, P.log()
     assert [rejecting([0], log_p, log_q, u).token_id for u in (0.05, 0.3, 0.7)] == [0, 1, 2]
     second = rejecting([0, 1], log_p, log_q).attempts[1]

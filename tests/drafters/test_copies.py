@@ -98,14 +98,12 @@ EXPECTED = joint_distribution(PAIR.target, REPEATING, 3)
 @pytest.mark.parametrize("drafter", COPYING)
 @pytest.mark.parametrize("method", OTHER_THAN_ERSD)
 def test_every_rule_keeps_the_target_s_distribution(method, drafter):
-    """A χ² test of three tokens, 1,000 runs, as many as show both faults below. A false alarm has
-    probability 1e-6 for each."""
+    """A χ² test of three tokens, 1,000 runs: they show both faults. A false alarm has probability 1e-6."""
     assert chi_square_p_value(begun(method, drafter), EXPECTED) > FALSE_ALARM
 
 
 def same_noise(drafted, verdict, log_p, noise):
-    """Broken on purpose: the token after a copied one is sampled with the uniform that decided the copied
-    one."""
+    """Broken on purpose: the token after a copied one is sampled with the uniform that decided the copy."""
     rows, token_id = [*verdict.rows], verdict.token_id
     u = noise.last(drafted.topology.path([0, *rows][-1]))
     for copy in drafted.copied:

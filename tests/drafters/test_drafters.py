@@ -96,8 +96,7 @@ def test_ersd_on_a_target_alone_writes_its_text_letter_by_letter():
 
 
 def begun(drafter, verifier=None, temperature=None):
-    """Two tokens of GSD by the real engine. The runs are longer, so the tree is not cut for the tested
-    tokens."""
+    """Two tokens of GSD by the real engine. The runs are longer, so the trees of these tokens are not cut."""
     settings = RunSettings("gsd", 2 + TREE.depth, Sampling(), 0, False, temperature, drafter).checked()
     pair = PAIR if drafter is not None else markov_pair(8, seed=3)
     for seed in range(1000):
@@ -107,8 +106,7 @@ def begun(drafter, verifier=None, temperature=None):
 @pytest.mark.slow
 @pytest.mark.parametrize("drafter", DRAFTERS[:3] + DRAFTERS[-3:], ids=lambda drafter: drafter.name)
 def test_gsd_keeps_the_target_s_distribution_whoever_drafts(drafter):
-    """A χ² test of two tokens, 1,000 runs, as many as show both faults below. A false alarm has probability
-    1e-6 for each drafter."""
+    """A χ² test of two tokens, 1,000 runs: they show both faults. A false alarm has probability 1e-6."""
     assert chi_square_p_value(begun(drafter), joint_distribution(TARGET, [0], 2)) > FALSE_ALARM
 
 

@@ -1,5 +1,4 @@
-"""Laws of a draft that stops: texts and distributions stay, and levels are drafted where they are worth their
-price."""
+"""Laws of a draft that stops: texts stay the same, and a level is drafted where it is worth its price."""
 
 import itertools
 from collections import deque

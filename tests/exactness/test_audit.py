@@ -66,8 +66,7 @@ def test_a_sampling_that_cuts_is_part_of_the_distribution(sampling):
 
 
 def test_an_engine_that_is_right_is_doubted_as_seldom_as_stated():
-    """A level of 1 in 2, that is 1 in 10 for a test: of 20 audits, 1 to 17 are doubted, except with a
-    probability below 1e-3."""
+    """At a level of 1 in 2, of 20 audits 1 to 17 are doubted, except with a probability below 1e-3."""
     doubted = [
         bool(audit(categorical, PAIR, [0], decodes=100, top_k=0, false_alarm=0.5, seed=1000 * n).trials[1:])
         for n in range(20)
@@ -151,9 +150,8 @@ def test_dependence_of_later_tokens_is_found_where_each_by_itself_is_right():
 
 
 def test_seeds_that_share_their_noise_are_found():
-    report = audit(
-        lambda ids, seed, *rest: categorical(ids, seed // 2, *rest), PAIR, [0], decodes=600, top_k=0
-    )
+    shared = lambda ids, seed, *rest: categorical(ids, seed // 2, *rest)  # noqa: E731
+    report = audit(shared, PAIR, [0], **PLAIN)
     assert "a seed and the next" in failed(report)
     assert "every token" not in failed(report)
 
@@ -171,8 +169,7 @@ SHARED = {
     [*((used, False) for used in SHARED), ("all of it", True), ("every bit but the fourth", True)],
 )
 def test_seeds_that_give_the_same_text_are_found_at_any_distance(used, in_texts):
-    """The part of its seed that an engine uses. The control uses all of it. A false alarm has probability
-    1e-6."""
+    """Engines use a part of their seed, the control all of it. A false alarm has probability 1e-6."""
     pair, sample, prompt, settings = PAIR, categorical, [0], {"top_k": 0}
     if in_texts:
         pair, prompt = of_bytes(), "a"
@@ -185,8 +182,7 @@ def test_seeds_that_give_the_same_text_are_found_at_any_distance(used, in_texts)
 
 
 def test_seeds_that_are_hashed_to_ten_bits_are_found():
-    """No distance has many duplicates, but many texts repeat. A false alarm has probability 1e-6 for the
-    control."""
+    """No distance has many duplicates, but many texts repeat. A false alarm has probability 1e-6."""
     settings = PLAIN | {"max_new_tokens": 10}
     audit(categorical, PAIR, [0], **settings).check()
     hashed = lambda ids, seed, *rest: categorical(ids, zlib.crc32(b"%d" % seed) % 1024, *rest)  # noqa: E731
@@ -285,9 +281,8 @@ def test_what_would_have_been_found_is_found_as_often_as_stated(count, degrees_o
 
     smallest = evidence.detectable(count, degrees_of_freedom, level)
     shift = count * (2 * smallest) ** 2
-    assert ncx2.sf(chi2.isf(level, degrees_of_freedom), degrees_of_freedom, shift) == pytest.approx(
-        0.99, abs=1e-4
-    )
+    found = ncx2.sf(chi2.isf(level, degrees_of_freedom), degrees_of_freedom, shift)
+    assert found == pytest.approx(0.99, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -312,8 +307,7 @@ def test_mistakes_are_named(changes, names):
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", [transformers, assisted])
 def test_engines_of_transformers_are_asked_with_their_seed(engine):
-    """100 decodes of three tokens, to test that the engines run, end and reproduce. A false alarm has
-    probability 1e-6."""
+    """100 decodes show that the engines run, end and reproduce. A false alarm has probability 1e-6."""
     target, draft = (tiny_model("llama", seed=seed, eos_token_id=None) for seed in (1, 2))
     pair = specdec.ModelPair(target, draft)
     report = audit(engine(pair), pair, [3, 4, 5], decodes=100, max_new_tokens=3, top_k=3)

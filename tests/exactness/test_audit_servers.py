@@ -8,7 +8,7 @@ import specdec
 from specdec.exactness.audit import audit
 from specdec.exactness.audit.openai import completions
 from tests.exactness.test_audit import of_bytes
-from tests.helpers import posts
+from tests.helpers import servers
 from tests.helpers.distributions import markov_pair
 
 PAIR = markov_pair(6, seed=2)
@@ -24,7 +24,7 @@ def served():
         body = given if isinstance(given, bytes) else json.dumps({"choices": [given]}).encode()
         return state["status"], body
 
-    with posts.answering(answer) as url:
+    with servers.answering(answer) as url:
         yield f"{url}/v1", state
 
 
@@ -33,13 +33,9 @@ def answering(pair, form, change=lambda asked: asked):
 
     def answer(asked):
         asked = change(asked)
-        g = specdec.generate(
-            pair,
-            asked["prompt"],
-            max_new_tokens=asked["max_tokens"],
-            method="ar",
-            **{name: asked[name] for name in ("seed", "temperature", "top_k", "top_p")},
-        )
+        settings = {name: asked[name] for name in ("seed", "temperature", "top_k", "top_p")}
+        settings |= {"max_new_tokens": asked["max_tokens"], "method": "ar"}
+        g = specdec.generate(pair, asked["prompt"], **settings)
         return {"text": g.text} | ({form: g.token_ids} if form else {})
 
     return answer
@@ -48,8 +44,7 @@ def answering(pair, form, change=lambda asked: asked):
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["token_ids", ""])
 def test_a_server_of_the_completions_protocol(served, form):
-    """A model of bytes behind HTTP. A false alarm has probability 1e-6. A server that samples otherwise
-    is detected."""
+    """A model of bytes. The control samples otherwise. A false alarm has probability 1e-6."""
     (url, state), pair = served, of_bytes()
     asked = {"decodes": 150, "max_new_tokens": 2, "top_k": 5, "temperature": 0.3}
     engine = completions(url, None if form else "The cat", model="bytes")
@@ -93,16 +88,12 @@ def test_forwards_are_counted_where_a_server_says_how_many_drafts_were_accepted(
 
 @pytest.mark.parametrize("stops", [0, 25])
 def test_a_server_whose_texts_are_empty_at_once(served, stops):
-    """No text of this target ends, so one empty list among many is an error. A false alarm has probability
-    1e-6 without it."""
-    url, state = served
+    """No text of this target ends, so one empty list is an error. A false alarm has probability 1e-6."""
+    (url, state), right = served, answering(PAIR, "token_ids")
 
     def answer(asked):
-        if stops and asked["seed"] % stops == 0:
-            return {"token_ids": [], "text": ""}
-        names = "seed", "temperature", "top_k", "top_p"
-        settings = {name: asked[name] for name in names} | {"max_new_tokens": asked["max_tokens"]}
-        return {"token_ids": specdec.generate(PAIR, asked["prompt"], method="ar", **settings).token_ids}
+        stopped = stops and asked["seed"] % stops == 0
+        return {"token_ids": [], "text": ""} if stopped else right(asked)
 
     state["answer"] = answer
     report = audit(completions(url), PAIR, [0], decodes=100, max_new_tokens=2, top_k=0)

@@ -1,5 +1,4 @@
-"""The audit of engines that break their promises: it gives a verdict or a message, and never a wrong
-number."""
+"""The audit of engines that break their promises gives a verdict or a message, and never a wrong number."""
 
 import json
 import re
@@ -82,8 +81,7 @@ def test_tokens_beyond_those_asked_for_are_told_and_not_judged():
     ],
 )
 def test_a_text_ends_with_the_token_that_ends_it_or_without(form):
-    """A false alarm has probability 1e-6 for each. The control stops after a fixed token, whatever the
-    text is."""
+    """A false alarm has probability 1e-6 for each. The control stops after the first token of every text."""
     pair = markov_pair(6, seed=2)
     pair.eos_ids = frozenset(ENDS)
     audited(form, pair, ENDS).check()

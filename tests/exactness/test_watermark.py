@@ -1,5 +1,4 @@
-"""The race as a watermark: exact p-values without the key, strong evidence with it, and the effect of
-edits."""
+"""The race as a watermark: exact p-values without the key, strong evidence with it, and edited texts."""
 
 import math
 import random
@@ -55,8 +54,7 @@ def test_without_the_key_p_values_are_uniform(who):
 
 @pytest.mark.parametrize("method", ["ar", "ersd"])
 def test_with_the_key_a_text_is_known_by_its_score(method):
-    """80 tokens of a distribution of about 5 bits: on average at least 2 per token, and a p-value below
-    1e-12."""
+    """80 tokens of about 5 bits: on average at least 2 per token, and a p-value below 1e-12."""
     for seed in range(5):
         found = score(text(method, seed), seed, len(PROMPT))
         assert found.total / 80 > 2

@@ -22,8 +22,7 @@ OTHER_RULES = tuple(rule for rule in DRAFTING if rule not in ("gsd", "ersd"))
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 """The smallest tree with siblings at the root and a second level below both."""
 FALSE_ALARM = 1e-6
-"""The probability with which one χ² test of this project fails on correct code. With fixed seeds it never
-does."""
+"""The probability that a χ² test of this project fails on correct code. With fixed seeds none does."""
 
 
 def random_table(vocab_size: int, order: int, seed: int, concentration: float = 1.0) -> Tensor:
@@ -54,11 +53,6 @@ def adversarial_pair(vocab_size: int = 16) -> ModelPair:
     """A pair whose draft prefers the tokens that the target avoids."""
     table = random_table(vocab_size, 1, seed=5, concentration=2.0)
     return pair_of(table, adversarial(table))
-
-
-def tilted_pair() -> ModelPair:
-    """Independent tokens. The first child is often rejected, so siblings, uniforms and residual decide."""
-    return pair_of([0.1, 0.5, 0.4], [0.6, 0.3, 0.1])
 
 
 def samplings(temperatures: Sequence[float]) -> list[dict[str, float]]:
@@ -115,8 +109,7 @@ def distance(distribution: dict, other: dict) -> float:
 def chi_square_p_value(
     samples: Iterable[tuple[int, ...]], distribution: dict[tuple[int, ...], float]
 ) -> float:
-    """The p-value of samples against a distribution. Bins with fewer than 5 expected counts are merged into
-    one."""
+    """The p-value of samples of a distribution. Bins with fewer than 5 expected counts become one."""
     counts = Counter(samples)
     assert counts.keys() <= {key for key, mass in distribution.items() if mass > 0}, "an impossible outcome"
     result = chi_square(counts, distribution)

@@ -1,5 +1,4 @@
-"""`python -m tests.helpers.notebooks` executes the notebooks of `assets/notebooks` and stores their
-outputs."""
+"""`python -m tests.helpers.notebooks` executes the notebooks of `assets/notebooks` and stores the outputs."""
 
 from __future__ import annotations
 

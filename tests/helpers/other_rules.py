@@ -17,20 +17,16 @@ import numpy as np
 
 from specdec.algorithms import Path, Text, draft, given, residual, sample, without
 
+Table = np.ndarray
+Row = Sequence[float]
+Rows = Sequence[Row]
 Choice = tuple[int | None, int | None]
-Decide = Callable[[np.ndarray, np.ndarray, Sequence[int], Sequence[float], float], Choice]
-"""From P, Q, the draws, their uniforms and one more uniform: the accepted token, or None and the emitted
-token."""
+Decide = Callable[[Table, Table, Sequence[int], Row, float], Choice]
+"""From P, Q, the draws, their uniforms and one more uniform: the accepted token, or None and the emitted."""
 
 
 def traversal(
-    x: Text,
-    Q: np.ndarray,
-    P: np.ndarray,
-    tau: Set[Path],
-    e: Mapping[Path, np.ndarray],
-    U: Mapping[Path, float],
-    u: float,
+    x: Text, Q: Table, P: Table, tau: Set[Path], e: Mapping[Path, Table], U: Mapping[Path, float], u: float
 ) -> Text:
     """Traversal verification (Weng et al., "Traversal Verification for Speculative Tree Decoding", 2025).
 
@@ -57,15 +53,7 @@ def traversal(
         q[parent] = without(q[parent], token)
 
 
-def block(
-    x: Text,
-    Q: np.ndarray,
-    P: np.ndarray,
-    k: int,
-    e: Mapping[Path, np.ndarray],
-    U: Sequence[float],
-    u: float,
-) -> Text:
+def block(x: Text, Q: Table, P: Table, k: int, e: Mapping[Path, Table], U: Row, u: float) -> Text:
     """Block verification of a sequence (Sun et al., 2024).
 
     Not in the paper. U: [k + 1], the test of each number of accepted tokens. u samples the token after them.
@@ -89,23 +77,14 @@ def block(
     return (*accepted, sample(rest, u))
 
 
-def specinfer(
-    x: Text,
-    Q: np.ndarray,
-    P: np.ndarray,
-    tau: Set[Path],
-    e: np.ndarray,
-    again: Sequence[Sequence[float]],
-    U: Sequence[Sequence[float]],
-    u: Sequence[float],
-) -> Text:
+def specinfer(x: Text, Q: Table, P: Table, tau: Set[Path], e: Table, again: Rows, U: Rows, u: Row) -> Text:
     """SpecInfer's multi-step speculative sampling (Miao et al., "SpecInfer", 2023).
 
     Not in the paper. It is Algorithm 4 with independent children, so that Q stays after rejections.
     e, again: the noise of the draws, see `independent`. U[d][i]: the test of draw i at depth d.
     """
 
-    def decide(p: np.ndarray, q: np.ndarray, tokens: Sequence[int], U: Sequence[float], u: float) -> Choice:
+    def decide(p: Table, q: Table, tokens: Sequence[int], U: Row, u: float) -> Choice:
         for token, test in zip(tokens, U, strict=False):
             if p[token] / q[token] > test:
                 return token, None
@@ -115,22 +94,13 @@ def specinfer(
     return _independently(decide, x, Q, P, tau, e, again, U, u)
 
 
-def spectr(
-    x: Text,
-    Q: np.ndarray,
-    P: np.ndarray,
-    tau: Set[Path],
-    e: np.ndarray,
-    again: Sequence[Sequence[float]],
-    U: Sequence[Sequence[float]],
-    u: Sequence[float],
-) -> Text:
+def spectr(x: Text, Q: Table, P: Table, tau: Set[Path], e: Table, again: Rows, U: Rows, u: Row) -> Text:
     """SpecTr's k-SEQ (Sun et al., "SpecTr: Fast Speculative Decoding via Optimal Transport", 2023).
 
     Not in the paper. Arguments as in `specinfer`. One threshold ρ for all n draws of a node.
     """
 
-    def decide(p: np.ndarray, q: np.ndarray, tokens: Sequence[int], U: Sequence[float], u: float) -> Choice:
+    def decide(p: Table, q: Table, tokens: Sequence[int], U: Row, u: float) -> Choice:
         n = len(tokens)
         if not n:
             return None, sample(p, u)
@@ -145,7 +115,7 @@ def spectr(
     return _independently(decide, x, Q, P, tau, e, again, U, u)
 
 
-def threshold(P: np.ndarray, Q: np.ndarray, n: int) -> float:
+def threshold(P: Table, Q: Table, n: int) -> float:
     """ρ of k-SEQ for n draws (SpecTr, not in the paper): 1 - (1 - β)^n = ρβ with β = Σ min(Q, P/ρ).
 
     By bisection, its upper end: the rule is lossless for any ρ from the root up.
@@ -159,15 +129,7 @@ def threshold(P: np.ndarray, Q: np.ndarray, n: int) -> float:
 
 
 def _independently(
-    decide: Decide,
-    x: Text,
-    Q: np.ndarray,
-    P: np.ndarray,
-    tau: Set[Path],
-    e: np.ndarray,
-    again: Sequence[Sequence[float]],
-    U: Sequence[Sequence[float]],
-    u: Sequence[float],
+    decide: Decide, x: Text, Q: Table, P: Table, tau: Set[Path], e: Table, again: Rows, U: Rows, u: Row
 ) -> Text:
     """Verifies a tree of independent draws node by node from the root down. Equal draws are one node."""
     y: Text = ()
@@ -183,7 +145,7 @@ def _independently(
         y, j = (*y, accepted), (*j, [*dict.fromkeys(drawn)].index(accepted))
 
 
-def independent(e: np.ndarray, again: Sequence[float], q: np.ndarray, n: int) -> list[int]:
+def independent(e: Table, again: Row, q: Table, n: int) -> list[int]:
     """n independent samples of q: a race whose tokens, once they have arrived, go on arriving (Section 3).
 
     The tokens of arrivals with rates q_i are independent samples of q. again: [n], Exp(1): the waits until

@@ -1,5 +1,4 @@
-"""A model hub on this machine, with the HTTP requests that huggingface_hub makes to find and download a
-model."""
+"""A model hub on this machine: it answers the requests with which huggingface_hub finds and gets a model."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ CHUNK = 4096
 
 
 class Hub(ThreadingHTTPServer):
-    """Serves folders as models. seconds_per_chunk: the delay of each chunk of weights, so that a test can
-    cancel in the middle."""
+    """Serves folders as models. seconds_per_chunk: the delay of each chunk, so that a test can cancel."""
 
     daemon_threads = True
 

@@ -35,11 +35,16 @@ def together_as_alone(
     at_once: int | None = None,
     **settings: Any,
 ) -> list[Generation]:
-    """The runs of a batch. Each text must be that of its run alone. A setting is one value, or a list of one
-    for each prompt."""
+    """The runs of a batch, each with the text of its run alone. A setting is one value or a list."""
     limit = {} if at_once is None else {"at_once": at_once}
     together = specdec.generate_many(pair, prompts, seeds=seeds, **limit, **settings)
     for number, (prompt, seed, run) in enumerate(zip(prompts, seeds, together, strict=True)):
         own = {name: value[number] if isinstance(value, list) else value for name, value in settings.items()}
         assert run.token_ids == specdec.generate(pair, prompt, seed=seed, **own).token_ids, number
     return together
+
+
+def endless(pair: ModelPair) -> ModelPair:
+    """The pair, whose texts no token ends from now on."""
+    pair.eos_ids = frozenset()
+    return pair

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from transformers import ByT5Tokenizer, CTRLTokenizer, PreTrainedTokenizerFast
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
 END = "<|endoftext|>"
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
-PIECES = ["a", "b", "é", "日", ".", ",", "'", "n", "t", "s", " ", "  ", "�", "the", "cat", "ing", "n't"]
 
 
 def byte_level_tokenizer(vocab_size: int = 300) -> PreTrainedTokenizerFast:
@@ -28,54 +27,6 @@ def byte_level_tokenizer(vocab_size: int = 300) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token=END, clean_up_tokenization_spaces=False)
 
 
-def byte_fallback_tokenizer(strips: bool = True) -> PreTrainedTokenizerFast:
-    """A tokenizer like Llama 2's, which writes unknown text as bytes. Without `strips` it is like Gemma's."""
-    tokens = ["<unk>", "<s>", "</s>", *BYTES, SPACE, SPACE * 2, *PIECES, SPACE + "the", SPACE + "cat"]
-    bpe = Tokenizer(models.BPE(_numbered(tokens), [], unk_token="<unk>", fuse_unk=True, byte_fallback=True))
-    steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
-    bpe.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)] if strips else steps)
-    return _wrapped(bpe)
-
-
-def unigram_tokenizer() -> PreTrainedTokenizerFast:
-    """A tokenizer like T5's: Unigram pieces, with a mark for each space and none for the first one."""
-    tokens = ["<unk>", SPACE, *PIECES, SPACE + "the", SPACE + "cat"]
-    unigram = Tokenizer(models.Unigram([(token, -1.0 - i) for i, token in enumerate(tokens)], unk_id=0))
-    unigram.decoder = decoders.Metaspace(prepend_scheme="always")
-    return _wrapped(unigram)
-
-
-def metaspace_tokenizer(scheme: str) -> PreTrainedTokenizerFast:
-    """BPE with marks for spaces."""
-    tokens = ["<unk>", SPACE, SPACE * 3, *PIECES, SPACE + "the", SPACE + "cat"]
-    bpe = Tokenizer(models.BPE(_numbered(tokens), [], unk_token="<unk>"))
-    bpe.decoder = decoders.Metaspace(prepend_scheme=scheme)
-    return _wrapped(bpe)
-
-
-def wordpiece_tokenizer(cleans_up: bool) -> PreTrainedTokenizerFast:
-    """A tokenizer like BERT's: a space before each word. With `cleans_up`, transformers removes some of them
-    again."""
-    tokens = ["[UNK]", *PIECES, "##ing", "##s", "##", "##.", "'s", "'re", "'", "m", "ve", "##ve"]
-    words = Tokenizer(models.WordPiece(_numbered(dict.fromkeys(tokens)), unk_token="[UNK]"))
-    words.decoder = decoders.WordPiece(cleanup=not cleans_up)
-    return _wrapped(words, clean_up_tokenization_spaces=cleans_up)
-
-
-def suffix_tokenizer() -> PreTrainedTokenizerFast:
-    """A tokenizer like the first GPT's: each word ends in a mark for a space, and the text's last space is
-    dropped."""
-    tokens = ["<unk>", *PIECES, "the</w>", "cat</w>", "</w>", ".</w>"]
-    bpe = Tokenizer(models.BPE(_numbered(tokens), [], unk_token="<unk>"))
-    bpe.decoder = decoders.BPEDecoder("</w>")
-    return _wrapped(bpe)
-
-
-def words_tokenizer() -> PreTrainedTokenizerFast:
-    """Words without a decoder: they are joined with spaces."""
-    return _wrapped(Tokenizer(models.WordLevel(_numbered(["<unk>", *PIECES]), unk_token="<unk>")))
-
-
 CORPUS = [
     "Once upon a time there was a cat. The cat's name was Tom, and Tom didn't like the rain!",
     "One day, the cat and the dog sat on the mat; they said: we are the best of friends.",
@@ -83,26 +34,20 @@ CORPUS = [
     "Le café était fermé; der Bär läuft; 日本語の本を読む。🙂",
 ]
 """The text on which the tokenizers of `trained_tokenizer` are trained."""
+_BYTE_STEPS = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
 TRAINED = {
     "byte-level": (models.BPE, None, pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()),
     "byte fallback": (
         lambda: models.BPE(unk_token="<unk>", byte_fallback=True),
         normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]),
         pre_tokenizers.Split(SPACE, "merged_with_next"),
-        decoders.Sequence(
-            [
-                decoders.Replace(SPACE, " "),
-                decoders.ByteFallback(),
-                decoders.Fuse(),
-                decoders.Strip(" ", 1, 0),
-            ]
-        ),
+        decoders.Sequence([*_BYTE_STEPS, decoders.Strip(" ", 1, 0)]),
     ),
     "byte fallback, no first space": (
         lambda: models.BPE(unk_token="<unk>", byte_fallback=True),
         normalizers.Replace(" ", SPACE),
         pre_tokenizers.Split(SPACE, "merged_with_next"),
-        decoders.Sequence([decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]),
+        decoders.Sequence(_BYTE_STEPS),
     ),
     "unigram": (
         models.Unigram,
@@ -173,22 +118,3 @@ def _with_bytes(tokenizer: Tokenizer) -> Tokenizer:
 def bytes_in_python() -> ByT5Tokenizer:
     """A tokenizer written in Python. Each byte is a token, and bytes that form no character have no text."""
     return ByT5Tokenizer(extra_ids=2)
-
-
-def words_in_python(folder) -> CTRLTokenizer:
-    """A tokenizer written in Python whose tokens may be incomplete words: "hel@@" and "lo" are "hello"."""
-    tokens = ["<unk>", "the", "c@@", "at", "a@@", "x", "日@@", "n't"]
-    (folder / "vocab.json").write_text(json.dumps(_numbered(tokens)))
-    (folder / "merges.txt").write_text("#version: 0.2\nt h\n")
-    return CTRLTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
-
-
-def _numbered(tokens) -> dict[str, int]:
-    return {token: i for i, token in enumerate(tokens)}
-
-
-def _wrapped(tokenizer: Tokenizer, **options) -> PreTrainedTokenizerFast:
-    """The tokenizer for transformers, with a special token and later added tokens."""
-    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, **options)
-    wrapped.add_tokens([AddedToken("<user>"), AddedToken(" two words ", lstrip=True), AddedToken("🙂")])
-    return wrapped

@@ -81,17 +81,8 @@ NEEDED: dict[str, dict[str, Any]] = {
 LONGROPE = ("llama", "phi3", "phimoe", "qwen2", "mistral", "granite", "olmo2", "cohere", "starcoder2")
 STRAY = ("llama", "granite", "olmo2", "iquestcoder", "arcee", "cohere", "gpt_neox", "smollm3", "deepseek_v3")
 """Types that ignore a window in their configuration."""
-WINDOWS = (
-    "qwen2",
-    "qwen3",
-    "qwen2_moe",
-    "qwen3_moe",
-    "starcoder2",
-    "exaone4",
-    "olmo3",
-    "exaone_moe",
-    "dots1",
-)
+WINDOWS = ("qwen2", "qwen3", "qwen2_moe", "qwen3_moe", "starcoder2")
+WINDOWS += ("exaone4", "olmo3", "exaone_moe", "dots1")
 
 
 class Variation(NamedTuple):
@@ -208,12 +199,8 @@ def compared(pair: specdec.ModelPair, plain: specdec.ModelPair) -> dict[str, Any
             calls[name] += have.num_target_calls
             wrong[name] += have.token_ids != want
     efficiency = {name: round(tokens / calls[name], 2) for name in ways}
-    return {
-        "texts": len(SEEDS),
-        "tokens": tokens,
-        "tokens_per_call": efficiency,
-        "deviating_texts": dict(wrong),
-    }
+    found = {"texts": len(SEEDS), "tokens": tokens, "tokens_per_call": efficiency}
+    return found | {"deviating_texts": dict(wrong)}
 
 
 def rows(types: list[str], done: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
@@ -252,15 +239,12 @@ def table(all_rows: list[dict[str, Any]]) -> str:
         wrong = sum(sum(row["deviating_texts"].values()) for row in some)
         types = len({row["type"] for row in some})
         lines.append(f"| {capability} | {types} | {len(some)} | {texts:,} | {tokens:,} | {wrong} |")
-    lines += [
-        "",
-        f"Built: {len({row['type'] for row in built})} of {len({row['type'] for row in all_rows})} types.",
-    ]
+    count = len({row["type"] for row in all_rows})
+    lines += ["", f"Built: {len({row['type'] for row in built})} of {count} types."]
     lines += [f"- deviates: {_named(row)}: {_wrong(row)}" for row in built if _wrong(row)]
     lines += [f"- forwards over all text: {_named(row)}" for row in built if "all text" in row["reason"]]
-    return "\n".join(
-        lines + [f"- not tried: {_named(r)}: {r['skipped']}" for r in all_rows if "skipped" in r]
-    )
+    lines += [f"- not tried: {_named(r)}: {r['skipped']}" for r in all_rows if "skipped" in r]
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -274,13 +258,8 @@ def main() -> None:
     if not arguments.summary:
         types = arguments.types or sorted(config.model_type for config in MODEL_FOR_CAUSAL_LM_MAPPING)
         for row in rows(types, {(row["type"], row["variation"]) for row in done}):
-            print(
-                row["type"],
-                row["variation"],
-                row.get("capability") or row.get("skipped"),
-                _wrong(row),
-                flush=True,
-            )
+            result = row.get("capability") or row.get("skipped")
+            print(row["type"], row["variation"], result, _wrong(row), flush=True)
             done.append(row)
             _save(arguments.out, done)
     print(table(done))
@@ -299,9 +278,8 @@ def _changed(config: PretrainedConfig, entries: dict[str, Any]) -> PretrainedCon
 
 def _longrope(config: PretrainedConfig) -> dict[str, Any]:
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    parameters = dict(config.rope_parameters)
-    count = int(size * parameters.get("partial_rotary_factor", 1.0)) // 2
-    parameters |= {
+    count = int(size * config.rope_parameters.get("partial_rotary_factor", 1.0)) // 2
+    parameters = config.rope_parameters | {
         "rope_type": "longrope",
         "short_factor": [1.0 + 0.02 * i for i in range(count)],
         "long_factor": [2.0 + 0.1 * i for i in range(count)],

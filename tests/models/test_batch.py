@@ -15,7 +15,7 @@ from specdec.race import Races
 from specdec.topology import sequence, specinfer
 from tests.helpers.context_trees import capricious
 from tests.helpers.distributions import markov_pair
-from tests.helpers.texts import together_as_alone
+from tests.helpers.texts import endless, together_as_alone
 from tests.helpers.tiny_checkpoints import tiny_model
 
 PROMPTS = ([1], [3, 4, 5], [7] * 150)
@@ -23,15 +23,11 @@ PROMPTS = ([1], [3, 4, 5], [7] * 150)
 
 @pytest.fixture(scope="module")
 def pair():
-    """A pair with random weights on the lean forward pass. The draft and the target have fewer keys than
-    queries."""
+    """A random pair on the lean forward pass. Both models have fewer keys than queries."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(compiled.SWITCH, "0")  # the compiled forward pass has its own tests
-        made = specdec.ModelPair(
-            HFModel(tiny_model("llama")), HFModel(tiny_model("llama", num_hidden_layers=1))
-        )
-    made.eos_ids = frozenset()
-    return made
+        models = (HFModel(tiny_model("llama", num_hidden_layers=layers)) for layers in (3, 1))
+        return endless(specdec.ModelPair(*models))
 
 
 def joined(pair, *runs, **settings):
@@ -96,8 +92,7 @@ def test_trees_grown_from_what_the_draft_shows_batch_too(pair):
 def test_one_forward_of_the_target_scores_the_trees_of_all(pair, forward, monkeypatch):
     """Also of trees of other depths, which need more forwards of the draft."""
     if forward == "compiled":
-        pair = specdec.ModelPair(tiny_model("llama"), tiny_model("llama", num_hidden_layers=1))
-        pair.eos_ids = frozenset()
+        pair = endless(specdec.ModelPair(tiny_model("llama"), tiny_model("llama", num_hidden_layers=1)))
     calls, score = {}, batching._scored
 
     def counted(parts):

@@ -23,13 +23,9 @@ WIDTHS = {"gpt2": "n_embd", "mpt": "d_model"}
 
 def gemma4():
     """Two layers with heads of size 8 and 16."""
-    sizes = {
-        key: value for key, value in _LLAMA_LIKE.items() if key not in ("vocab_size", "num_hidden_layers")
-    }
+    sizes = {"num_hidden_layers": 2, "num_key_value_heads": 1, "vocab_size": len(TOKENIZER)}
     config = Gemma4TextConfig(
-        **sizes | {"num_key_value_heads": 1},
-        vocab_size=len(TOKENIZER),
-        num_hidden_layers=2,
+        **_LLAMA_LIKE | sizes,
         layer_types=["sliding_attention", "full_attention"],
         sliding_window=8,
         global_head_dim=16,
@@ -145,16 +141,20 @@ def test_what_is_no_configuration_at_all_is_named(tmp_path, text):
     ids=str,
 )
 def test_quantised_weights_without_their_package_are_named(tmp_path, quantisation):
-    """None of these packages is required here. Without the check, each load would end with another kind of
-    error."""
+    """None of these packages is required. Without the check, a load would end with another kind of error."""
     entries = tiny_config("llama").to_dict() | {"quantization_config": quantisation}
     refused(tmp_path, entries, r"quantised weights|config\.json")
 
 
-@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "experts_implementation"])
-def test_kernels_from_the_hub_are_code_of_its_own(tmp_path, key):
-    entries = tiny_config("llama").to_dict() | {key: "somebody/kernels"}
-    refused(tmp_path, entries, "code of its own")
+KERNELS = ("attn_implementation", "_attn_implementation", "experts_implementation")
+CODE = [{key: "somebody/kernels"} for key in KERNELS]
+CODE.append({"model_type": "own", "auto_map": {"AutoConfig": "own.C", "AutoModelForCausalLM": "own.M"}})
+
+
+@pytest.mark.parametrize("entries", CODE, ids=str)
+def test_kernels_from_the_hub_and_python_files_are_code_of_its_own_which_is_not_run(tmp_path, entries):
+    (tmp_path / "own.py").write_text("raise SystemExit('was run')")
+    refused(tmp_path, tiny_config("llama").to_dict() | entries, "needs code of its own")
 
 
 @pytest.mark.parametrize("name", [5, b"folder", [], True], ids=repr)

@@ -12,8 +12,9 @@ from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check
 from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
-from specdec.topology import Topology, batch, sequence
-from tests.helpers.distributions import FALSE_ALARM, random_table
+from specdec.topology import batch, sequence
+from tests.helpers.distributions import FALSE_ALARM, TREE, random_table
+from tests.helpers.texts import together_as_alone
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
 
@@ -23,9 +24,8 @@ PROMPT = "Once upon a time"
 
 @pytest.fixture(scope="module")
 def pairs():
-    return specdec.load_pair("stories", device="cpu"), specdec.load_pair(
-        "stories", device="cuda", dtype="float32"
-    )
+    here = specdec.load_pair("stories", device="cpu")
+    return here, specdec.load_pair("stories", device="cuda", dtype="float32")
 
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.7, "top_k": 50}, {"top_p": 0.9}], ids=str)
@@ -42,16 +42,11 @@ def test_a_gpu_gives_the_tokens_of_a_cpu(pairs, method, topology, settings):
 
 def p_value(method, topology, fault=None):
     """The p-value of the first two tokens of 1,500 decodes of a pair of three tokens on a GPU."""
-    models = [MarkovModel(random_table(3, 1, seed).cuda()) for seed in (1, 2)]
-    check = Check(
-        specdec.ModelPair(*models), [0], method=method, topology=topology, length=2, seed=0, fault=fault
-    )
+    pair = specdec.ModelPair(*(MarkovModel(random_table(3, 1, seed).cuda()) for seed in (1, 2)))
+    check = Check(pair, [0], method=method, topology=topology, length=2, seed=0, fault=fault)
     for _ in range(1500):
         check.decode()
     return check.chi_square().p_value
-
-
-TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 
 
 @pytest.mark.parametrize("topology", [sequence(2), TREE], ids=["sequence", "tree"])
@@ -81,9 +76,7 @@ def test_both_models_of_a_pair_replay_graphs(dtype):
 def test_texts_decoded_together_are_those_of_runs_alone(pairs):
     """In float32, where rounding changed no token of these texts."""
     settings = {"method": "ersd", "topology": OPTIMAL, "max_new_tokens": 60}
-    runs = specdec.generate_many(pairs[1], [PROMPT] * 12, seeds=range(12), **settings)
-    for seed, run in enumerate(runs):
-        assert run.token_ids == specdec.generate(pairs[1], PROMPT, seed=seed, **settings).token_ids
+    together_as_alone(pairs[1], [PROMPT] * 12, range(12), **settings)
 
 
 def test_a_lap_of_launched_work_lasts_as_long_as_the_work():

@@ -1,5 +1,4 @@
-"""A draft that scores only some ids: these have the same logits, no others are drafted, and all rules stay
-lossless."""
+"""A draft of only some ids: these have the same logits, no others are drafted, all rules stay lossless."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from specdec.settings import RunSettings
 from specdec.topology import Topology
 from tests.helpers.distributions import FALSE_ALARM, chi_square_p_value
 from tests.helpers.file_blocks import random_blocks
-from tests.helpers.texts import ersd_as_plain
+from tests.helpers.texts import endless, ersd_as_plain
 from tests.models.test_gguf import IDS, own_cache  # noqa: F401
 from tests.models.test_packed import any_type_is_written, check_texts, file, scored  # noqa: F401
 
@@ -68,8 +67,7 @@ def test_a_number_of_ids_is_the_first_ones_and_the_ends(paths):
 
 def test_ersd_keeps_the_text_of_plain_decoding(paths):
     files, options = paths
-    pair = specdec.load_pair(*files, **options, draft_ids=SOME)
-    pair.eos_ids = frozenset()
+    pair = endless(specdec.load_pair(*files, **options, draft_ids=SOME))
     runs = ersd_as_plain(pair, IDS[:5], [TREE], (1, 2, 3), max_new_tokens=20)
     drafted = {node.token_id for run in runs for round in run.rounds for node in round.nodes}
     assert set() < drafted <= {*SOME}
@@ -109,8 +107,7 @@ def test_other_tokens_are_scored_only_where_no_frequent_one_stands_out(in_parts)
 
 
 def test_ersd_keeps_the_text_where_frequent_tokens_are_scored_first(in_parts):
-    pair = specdec.load_pair(*in_parts)
-    pair.eos_ids = frozenset()
+    pair = endless(specdec.load_pair(*in_parts))
     ersd_as_plain(pair, IDS[:5], [TREE], (1, 2, 3), max_new_tokens=20)
 
 

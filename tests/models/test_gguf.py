@@ -1,5 +1,4 @@
-"""Models in GGUF files: the loaded model equals the one that was written, and a broken file gives one
-message."""
+"""Models in GGUF files: the loaded model is the one that was written, and a broken file gives one message."""
 
 import random
 import re
@@ -13,19 +12,8 @@ import gguf
 import numpy as np
 import pytest
 import torch
+import transformers
 from safetensors import SafetensorError
-from transformers import (
-    Gemma2Config,
-    Gemma2ForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    Phi3Config,
-    Phi3ForCausalLM,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
 
 import specdec
 from research.audit.writing import write
@@ -34,8 +22,9 @@ from specdec.models.gguf import conversion, source
 from specdec.models.gguf.fields import PLAIN, rows_of
 from specdec.models.gguf.header import BLOCKS, BrokenFileError, read_header
 from specdec.models.gguf.weights import config_of
+from specdec.models.kernels import compiled, layout
 from specdec.models.source import find_source
-from tests.helpers.compiled_code import compiled_code
+from specdec.private_cache import private_folder
 
 SIZES = {
     "vocab_size": 300,
@@ -47,11 +36,8 @@ SIZES = {
     "max_position_embeddings": 128,
 }
 KINDS = {
-    "llama": (LlamaForCausalLM, LlamaConfig),
-    "qwen2": (Qwen2ForCausalLM, Qwen2Config),
-    "qwen3": (Qwen3ForCausalLM, Qwen3Config),
-    "phi3": (Phi3ForCausalLM, Phi3Config),
-    "gemma2": (Gemma2ForCausalLM, Gemma2Config),
+    name: [getattr(transformers, name.capitalize() + part) for part in ("ForCausalLM", "Config")]
+    for name in ("llama", "qwen2", "qwen3", "phi3", "gemma2")
 }
 K_SIZES = {"hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 16, "num_key_value_heads": 16}
 """The blocks of K-quants have 256 values."""
@@ -60,8 +46,12 @@ IDS = list(range(40, 60))
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
-    """Empty caches of files. The compiled code is read from the usual cache, whose folder is given."""
-    folder = compiled_code()
+    """Empty caches of files. The compiled code is read from the usual cache, where all of it is made before.
+    Gives the code's folder."""
+    if workers := compiled.crew():
+        for kind in (*layout.BYTES, *layout.QUANTISED):
+            workers.multiply(kind)
+    folder = private_folder(compiled._version())
     monkeypatch.setenv("SPECDEC_CACHE", str(tmp_path / "cache"))
     cached_folders._cache.cache_clear()
     yield folder
@@ -159,8 +149,7 @@ def refusal(path):
 
 
 def test_every_mutation_of_a_file_loads_or_gets_one_sentence(tmp_path):
-    """400 broken files from one seed: bytes of the header are changed, files are cut, and lengths are made
-    huge."""
+    """400 broken files: bytes of the header are changed, files are cut, and lengths are made huge."""
     original = written(tmp_path / "good.gguf", model_of("llama"), "Q8_0").read_bytes()
     header = min(tensor.start for tensor in read_header(tmp_path / "good.gguf").tensors)
     draw, path, refused = random.Random(0), tmp_path / "bad.gguf", 0

@@ -55,8 +55,7 @@ WORDS = {
     ),
     "viking": "I'LL| we've| aB| |1|2|3|4|5|6|7| x| =| | |5|;//|\n\n | e\u0301| 日本a|!\r\n| |½|о| ",
 }
-"""The words of `TEXT` under each rule, checked by hand against the patterns of published tokenizer.json
-files."""
+"""The words of `TEXT` under each rule, checked by hand against patterns of published tokenizer.json files."""
 WORDS_OF = {name: words.split("|") for names, words in WORDS.items() for name in names.split()}
 NFC = ("qwen2", "deepseek-r1-qwen")
 BEGIN = ("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken")
@@ -123,8 +122,7 @@ def test_keys_say_which_tokens_are_added(tmp_path, name, begins, ends):
 
 
 def sentencepiece(draw):
-    """Tokens with random scores: control tokens, bytes, and random pieces of three letters and the mark of a
-    space."""
+    """Tokens with random scores: control tokens, bytes, and random pieces of three letters and spaces."""
     letters = [MARK, *"abc"]
     pieces = sorted({"".join(draw.choices(letters, k=k)) for k in (2, 3, 4) for _ in range(20)})
     tokens = ["<unk>", "<s>", "</s>", *[f"<0x{byte:02X}>" for byte in range(256)], *letters, *pieces]
@@ -134,8 +132,7 @@ def sentencepiece(draw):
 
 
 def merged(text, tokens, scores):
-    """SentencePiece's own loop: of all neighbours that make a token, the pair with the best score merges
-    first."""
+    """SentencePiece's own loop: of all neighbours that make a token, the best score merges first."""
     ids = {token: i for i, token in enumerate(tokens)}
     parts = list(text.replace(" ", MARK))
     while True:
@@ -186,12 +183,8 @@ def test_all_tokens_that_end_a_text_are_collected(tmp_path):
     names = [*sorted(ENDS - {"<|return|>", "<|call|>"}), "<|other|>"]
     tokens = [*names, *BYTES]
     types = [3] * len(names) + [1] * len(BYTES)
-    keys = {
-        "token_type": types,
-        "eos_token_id": 0,
-        "eot_token_id": len(names) + 1,
-        "eom_token_id": len(names) + 2,
-    }
+    keys = {"token_type": types, "eos_token_id": 0}
+    keys |= {"eot_token_id": len(names) + 1, "eom_token_id": len(names) + 2}
     every = [*range(len(names) - 1), len(names) + 1, len(names) + 2]
     assert ends_of(file_of(tmp_path, tokens, [], **keys)) == every
     types[1] = 1  # an ordinary token of that name ends no text

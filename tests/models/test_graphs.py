@@ -6,9 +6,6 @@ interpreter runs its kernels.
 
 import gc
 import logging
-import os
-import subprocess
-import sys
 import weakref
 from random import Random
 
@@ -24,7 +21,9 @@ from specdec.models.kernels import compiled
 from specdec.models.lean import LeanDecoder
 from specdec.models.requests import Request
 from specdec.models.selfcheck import relative_error
-from specdec.topology import Topology, sequence
+from specdec.topology import sequence
+from tests.helpers.processes import printed
+from tests.helpers.texts import together_as_alone
 from tests.helpers.tiny_checkpoints import tiny_model
 from tests.models.test_lean import qwen2
 
@@ -73,8 +72,7 @@ def played(model, seed, rounds=12 if DEVICE == "cuda" else 3):
 
 @pytest.mark.parametrize(("family", "chosen"), [("llama", 23), ("qwen3", 11), ("mistral", 19)])
 def test_random_trees_have_the_logits_of_launched_kernels(family, chosen):
-    """Interpreted kernels take seconds. With these seeds they meet prompts of 1, 250 and 300 tokens, and wide
-    and deep trees."""
+    """Kernels take seconds. These seeds have prompts of 1, 250 and 300 tokens, and wide and deep trees."""
     changes = {"sliding_window": None} if family == "mistral" else {}
     model, launched = (model_of(family, captures, **changes) for captures in (True, False))
     for seed in range(4) if DEVICE == "cuda" else [chosen]:
@@ -141,10 +139,8 @@ def test_trees_of_several_texts_have_the_logits_of_launched_kernels(most_rows, m
 def test_a_text_is_the_same_beside_others():
     pair = specdec.ModelPair(*(model_of(num_hidden_layers=1) for _ in "td"))
     settings = {"method": "ersd", "topology": sequence(2), "max_new_tokens": 4}
-    runs = specdec.generate_many(pair, [[3, 4]] * 3, seeds=range(3), **settings)
+    together_as_alone(pair, [[3, 4]] * 3, range(3), **settings)
     assert {count for count, _ in pair.target.decoder.graphs._graphs} >= {4}
-    for seed, run in enumerate(runs):
-        assert run.token_ids == specdec.generate(pair, [3, 4], seed=seed, **settings).token_ids
 
 
 def test_a_shape_without_memory_has_no_graph_and_the_others_have(monkeypatch, caplog):
@@ -212,21 +208,12 @@ def test_joined_weights_are_saved_and_trained_as_before(family, tmp_path):
     assert {name for name in before if "proj" in name} <= saved.keys()
     with torch.no_grad():
         module.model.layers[0].self_attn.k_proj.weight.mul_(2)  # the joined matrix follows
-    layer, x = (
-        decoder.layers[0],
-        torch.randn(1, module.config.hidden_size, device=DEVICE, dtype=torch.float64),
-    )
+    layer = decoder.layers[0]
+    x = torch.randn(1, module.config.hidden_size, device=DEVICE, dtype=torch.float64)
     attention = module.model.layers[0].self_attn
     apart = [each(x) for each in (attention.q_proj, attention.k_proj, attention.v_proj)]
     assert torch.allclose(layer.qkv(x), torch.cat(apart, -1), atol=1e-5)
     assert attention.k_proj.weight.requires_grad
-
-
-def test_a_text_is_that_of_launched_kernels():
-    settings = {"topology": Topology([(0,), (1,), (0, 0), (0, 1), (1, 0)]), "max_new_tokens": 6, "seed": 1}
-    pairs = [specdec.ModelPair(*(model_of(captures=captures) for _ in "td")) for captures in (True, False)]
-    have, want = (specdec.generate(pair, [3, 4, 5], temperature=2.0, **settings) for pair in pairs)
-    assert have.token_ids == want.token_ids
 
 
 COMPILING = """
@@ -265,9 +252,6 @@ compiled_kernels(torch.bfloat16, 128, 12, 2)
 
 def test_kernels_compile_and_fit_into_a_small_gpu():
     """The interpreter accepts more than the compiler does."""
-    without = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    command = [sys.executable, "-c", COMPILING]
-    made = subprocess.run(command, env=without, capture_output=True, text=True, check=True)
-    shared = [int(number) for number in made.stdout.split()]
+    shared = [int(number) for number in printed(COMPILING, {"TRITON_INTERPRET": "0"}).split()]
     assert len(shared) == 5 * 4
     assert max(shared) < 99 * 1024

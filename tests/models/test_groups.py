@@ -124,15 +124,13 @@ def test_numbers_of_a_file_are_those_that_gguf_reads(kind):
 
 @pytest.mark.parametrize("kind", QUANTISED)
 def test_products_are_those_of_the_rounded_numbers_to_the_bit(kind):
-    """Products with every number of rows up to `MOST`. The exact product shows the effect of rounding the
-    inputs."""
+    """Products of every number of rows up to `MOST`. The exact product shows the effect of rounded inputs."""
     rows = rounded_rows(numbers(MOST), kind)
     want = reference(rows, kind)
     for count in range(1, MOST + 1):
         assert np.array_equal(product(rows[:count], kind), want[:count]), count
-    exact = (
-        numbers(MOST).astype(np.float64) @ fields(random_blocks(kind, OUTPUTS, INPUTS), kind).values(kind).T
-    )
+    weights = fields(random_blocks(kind, OUTPUTS, INPUTS), kind).values(kind)
+    exact = numbers(MOST).astype(np.float64) @ weights.T
     assert 1e-4 < np.abs(want - exact).max() / np.abs(exact).max() < 2e-2
 
 

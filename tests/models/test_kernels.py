@@ -31,7 +31,7 @@ from specdec.models.kernels.product import product
 from specdec.models.selfcheck import relative_error
 from specdec.models.sessions.own_forward import CompiledSession, LeanSession
 from specdec.private_cache import VARIABLE
-from tests.helpers.texts import together_as_alone
+from tests.helpers.texts import endless, together_as_alone
 from tests.helpers.tiny_checkpoints import tiny_model
 from tests.models.test_lean import MODELS, deviation
 
@@ -162,8 +162,7 @@ def test_it_scores_what_the_models_own_forward_scores(name):
     ids=["float16", "bfloat16", "wide heads", "biases", "odd width"],
 )
 def test_half_precision_is_summed_in_float32(dtype, changes, kind):
-    """In pairs the inputs of matrices are rounded. The control is the bound, which no product without
-    rounding exceeds."""
+    """In pairs the inputs of matrices are rounded. The control: only rounding exceeds the bound."""
     model = HFModel(tiny_model("llama", dtype, **changes))
     if not isinstance(model.decoder, CompiledDecoder) and torch.__version__.startswith("2.8."):
         pytest.skip("torch 2.8 rounds so much in half precision that float32 sums do not pass for its own")
@@ -257,8 +256,7 @@ def test_more_helpers_than_a_call_has_threads_leave_nothing_undone(monkeypatch, 
 
 
 def test_of_two_threads_that_need_angles_the_longer_table_stays():
-    """The thread that needs fewer helpers is stopped until the other one has started its own, or waits for
-    it."""
+    """The thread that needs fewer angles is stopped until the other one has its own, or waits for it."""
     decoder = HFModel(tiny_model("llama", max_position_embeddings=2048)).decoder
     angles, begun, grown = decoder._rotary, threading.Event(), threading.Event()
 
@@ -434,10 +432,9 @@ def test_it_is_compiled_where_the_disk_is_full(tmp_path, monkeypatch, caplog):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_many_runs_in_one_call_write_what_each_does_alone(dtype):
-    """Prompts of several pieces and trees of several shapes, also in half precision: each row is
-    independent."""
-    pair = specdec.ModelPair(HFModel(_larger(dtype)), HFModel(tiny_model("llama", dtype, vocab_size=1250)))
-    pair.eos_ids = frozenset()
+    """Prompts of several pieces, and trees of several shapes. Each row is independent."""
+    draft = HFModel(tiny_model("llama", dtype, vocab_size=1250))
+    pair = endless(specdec.ModelPair(HFModel(_larger(dtype)), draft))
     prompts = [[3], [4, 5] * 70, [6, 7, 8], [9] * 40]
     settings = {
         "method": ["ar", "ersd", "gsd", "ersd"],
@@ -448,8 +445,7 @@ def test_many_runs_in_one_call_write_what_each_does_alone(dtype):
 
 @pytest.mark.slow
 def test_a_draft_of_int8_leaves_the_distribution_as_it_is():
-    """A false alarm has probability 1e-6. ERSD's text with such a draft is that of plain decoding
-    (`test_rounded.py`)."""
+    """A false alarm has probability 1e-6. `test_rounded.py` has ERSD's text with such a draft."""
     pair = specdec.load_pair("stories", device="cpu", draft_dtype="int8")
     tree = specdec.topology.sequence(2)
     sample = ours(pair, method="gsd", topology=tree)

@@ -1,5 +1,4 @@
-"""Laws of the lean forward pass: it gives the model's own logits, and runs only for models that it is written
-for."""
+"""Laws of the lean forward pass: it gives the model's own logits, and runs only for models that it knows."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ MODELS = {
 
 
 def deviation(model: HFModel, length: int) -> float:
-    """Relative error of a tree after a text of this length in two prefills, compared with plain forward
-    passes."""
+    """Relative error of a tree after a text of this length in two prefills, against plain forward passes."""
     session, text = model.session(), [3 + 7 * i % 50 for i in range(length)]
     session.prefill(text[:17])
     session.prefill(text[17:])

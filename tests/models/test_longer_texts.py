@@ -174,13 +174,11 @@ def test_a_context_shorter_than_stated_is_found():
 
 def test_a_rotary_switch_is_read_wherever_it_stands():
     long = {"rope_type": "longrope", "original_max_position_embeddings": 64}
+    other = long | {"original_max_position_embeddings": 65}
     for parameters, switch in (
         (long, 64),
         ({"full_attention": long, "sliding_attention": {"rope_type": "default"}}, 64),
-        (
-            {"full_attention": long, "sliding_attention": long | {"original_max_position_embeddings": 65}},
-            None,
-        ),
+        ({"full_attention": long, "sliding_attention": other}, None),
         ({"rope_type": "yarn", "original_max_position_embeddings": 64}, None),
         (None, None),
     ):

@@ -1,5 +1,4 @@
-"""A draft with another tokenizer: ERSD's text, every other rule's distribution, and the tokens that it may
-propose."""
+"""A draft with another tokenizer: ERSD's text, the other rules' distribution, and the proposed tokens."""
 
 from __future__ import annotations
 
@@ -34,19 +33,19 @@ from specdec.topology import Topology, batch, sequence, specinfer
 from tests.helpers.distributions import (
     FALSE_ALARM,
     OTHER_RULES,
+    TREE,
     chi_square_p_value,
     first_tokens,
     random_table,
 )
-from tests.helpers.texts import ersd_as_plain, together_as_alone
+from tests.helpers.texts import endless, ersd_as_plain, together_as_alone
 from tests.helpers.tiny_checkpoints import save_checkpoint, tiny_model
 from tests.helpers.tokenizers import SPACE, TRAINED, bytes_in_python, trained_tokenizer
 
 PYTHON = "bytes, in Python"
 RING = [*TRAINED, PYTHON]
 PAIRS = [*zip(RING, [*RING[1:], RING[0]], strict=True)]
-"""Kinds of tokenizers for the target and for the draft: each kind is once the target's and once the
-draft's."""
+"""Kinds of tokenizers of the target and the draft: each kind is once the target's and once the draft's."""
 PLANES = [0, 0x300, 0x600, 0x2000, 0xA000, 0xFE00, 0x1F300, 0xE0000]
 """The positions at which the characters of random prompts begin."""
 PROMPTS = ["Once upon a time", "", "The caf", "\n\n\t  日本", "<|endoftext|>One day,  "]
@@ -75,12 +74,6 @@ def pairs(kinds):
     return made
 
 
-def without_end(pair):
-    """Prompts and noise come from the test. Tokens that end a text would make the texts short."""
-    pair.eos_ids = frozenset()
-    return pair
-
-
 DIFFICULT = [
     *("e\u0301\u0323", "\u0301", "👩\u200d👩\u200d👧", "🏳\ufe0f\u200d🌈", "ﬁÅÅ", "\ufeff", "\ufffd"),
     *("العربية", "עברית\u200f", "\u202eabc\u202c", "日本語", "   ", "\n\n\n", "\t \r\n", " \u00a0\u3000"),
@@ -102,7 +95,7 @@ def test_ersd_writes_the_text_of_plain_decoding(pairs, kind):
 
     SPECDEC_TEXTS=50 adds as many random prompts.
     """
-    pair, chance = without_end(pairs[kind]), random.Random(1)
+    pair, chance = endless(pairs[kind]), random.Random(1)
     prompts = [pair.encode(prompt) for prompt in PROMPTS]
     prompts.append([chance.randrange(pair.vocab_size) for _ in range(40)])
     prompts += [difficult_prompt(pair, chance) for _ in range(int(os.environ.get("SPECDEC_TEXTS", "1")))]
@@ -133,9 +126,6 @@ def letters_pair():
     target = MarkovModel(random_table(10, 1, seed=1, concentration=2.0), "target")
     draft = MarkovModel(random_table(10, 1, seed=2), "draft")
     return specdec.ModelPair(target, draft, letters_tokenizer(OURS), letters_tokenizer(THEIRS))
-
-
-TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 
 
 def begun(pair, method, topology, seed, verifier=None):
@@ -216,7 +206,7 @@ def test_a_long_text_is_remembered_as_far_as_the_drafts_context_reaches(kinds):
     """Texts longer than the draft's context, in one piece or several, alone or in a batch."""
     draft = MarkovModel(random_table(len(kinds["byte-level"]), 1, seed=1), context_length=20)
     target = MarkovModel(random_table(len(kinds["metaspace"]), 1, seed=2))
-    pair = without_end(specdec.ModelPair(target, draft, kinds["metaspace"], kinds["byte-level"]))
+    pair = endless(specdec.ModelPair(target, draft, kinds["metaspace"], kinds["byte-level"]))
     prompts = ["the cat and the dog sat on the mat " * n for n in (1, 9, 30)]
     for settings in ({"method": "gsd", "topology": TREE}, {"drafter": "strings"}):
         together_as_alone(pair, prompts, [0, 1, 2], max_new_tokens=90, **settings)
@@ -228,7 +218,7 @@ def test_a_long_text_is_remembered_as_far_as_the_drafts_context_reaches(kinds):
 
 @pytest.mark.parametrize("drafter", [None, "strings"])
 def test_several_texts_share_the_drafts_forwards(pairs, drafter, monkeypatch):
-    pair, shared = without_end(pairs["byte-level", "byte fallback"]), []
+    pair, shared = endless(pairs["byte-level", "byte fallback"]), []
     score = batching._scored
 
     def counted(parts):
@@ -259,7 +249,7 @@ def test_ids_that_a_model_does_not_score_are_neither_read_nor_proposed(kinds, ro
     tokenizers = {"target": trained_tokenizer("byte-level"), "draft": trained_tokenizer("byte fallback")}
     models = [MarkovModel(random_table(len(each), 1, seed=1)) for each in tokenizers.values()]
     tokenizers[role].add_tokens([" the cat"])
-    pair = without_end(specdec.ModelPair(*models, *tokenizers.values()))
+    pair = endless(specdec.ModelPair(*models, *tokenizers.values()))
     prompt = pair.encode("a the dog")
     for drafter in (None, "strings"):
         ersd_as_plain(pair, prompt, [None], [1], drafter=drafter)

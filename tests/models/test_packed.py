@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 
 import gguf
 import numpy as np
@@ -29,10 +30,9 @@ from specdec.models.packed_file import EMBEDDING
 from specdec.models.selfcheck import relative_error
 from specdec.theory import total_variation
 from specdec.topology import Topology
-from tests.helpers.compiled_code import copy_code
 from tests.helpers.file_blocks import random_blocks
 from tests.helpers.processes import printed
-from tests.helpers.texts import ersd_as_plain, together_as_alone
+from tests.helpers.texts import endless, ersd_as_plain, together_as_alone
 from tests.models.test_gguf import IDS, K_SIZES, KINDS, SIZES, model_of, own_cache, written  # noqa: F401
 from tests.models.test_partial import write_partial
 
@@ -48,13 +48,8 @@ MIXED = {
     "down_proj": "Q4_0",
 }
 """Files of all kinds, also with matrices of several kinds in one product."""
-OTHER = MIXED | {
-    "q_proj": "F16",
-    "gate_proj": "Q4_K",
-    "up_proj": "Q4_K",
-    "v_proj": "BF16",
-    "down_proj": "F32",
-}
+OTHER = MIXED | {"q_proj": "F16", "gate_proj": "Q4_K", "up_proj": "Q4_K"}
+OTHER |= {"v_proj": "BF16", "down_proj": "F32"}
 TIED = {name: kind for name, kind in MIXED.items() if name != "lm_head"} | {"embed_tokens": "Q6_K"}
 NARROW = MIXED | {"o_proj": "Q5_0"}
 """The inputs of no matrix are multiples of 256."""
@@ -144,8 +139,7 @@ def test_a_node_has_the_same_bits_in_every_tree(tmp_path):
 
 def test_runs_beside_others_write_what_each_writes_alone(tmp_path):
     path, draft = file(tmp_path / "model.gguf"), file(tmp_path / "draft.gguf", num_hidden_layers=1)
-    pair = specdec.load_pair(path, draft)
-    pair.eos_ids = frozenset()
+    pair = endless(specdec.load_pair(path, draft))
     prompts = [[3, 4], [5] * 40, [6, 7, 8]]
     together_as_alone(pair, prompts, [1, 2, 3], max_new_tokens=30, topology=TREE)
 
@@ -161,12 +155,10 @@ def test_the_file_is_packed_once_and_checked_once(tmp_path, monkeypatch):
 
 def test_the_check_notices_matrices_in_the_wrong_place(tmp_path):
     model = specdec.load_pair(file(tmp_path / "model.gguf")).target
-    matrices = model.decoder.matrices
+    matrices, tensors = model.decoder.matrices, model.decoder.matrices.tensors
     assert packed_fault(model._prepared, matrices) is None
-    names = [f"model.layers.{layer}.self_attn.o_proj.weight" for layer in (0, 1)]
-    swapped = dict(matrices.tensors) | dict(
-        zip(names, [matrices.tensors[n] for n in reversed(names)], strict=True)
-    )
+    one, other = [f"model.layers.{layer}.self_attn.o_proj.weight" for layer in (0, 1)]
+    swapped = {**tensors, one: tensors[other], other: tensors[one]}
     assert "off by" in packed_fault(model._prepared, type(matrices)(swapped, matrices.kinds))
 
 
@@ -248,18 +240,16 @@ def test_a_file_replaced_under_its_size_and_time_is_packed_anew(tmp_path):
 
 def check_texts(pair):
     """ERSD's texts are those of plain decoding. The draft is used, and its tree is not always empty."""
-    pair.eos_ids = frozenset()
-    runs = ersd_as_plain(pair, IDS[:5], [TREE], (1, 2), max_new_tokens=20)
+    runs = ersd_as_plain(endless(pair), IDS[:5], [TREE], (1, 2), max_new_tokens=20)
     assert all("int8 inputs" in run.arithmetic for run in runs)
 
 
 @pytest.mark.parametrize("dtype", ["auto", "packed", "int4"])
 def test_a_draft_of_a_part_of_the_vocabulary_reads_the_embedding_of_a_packed_target(tmp_path, dtype):
     torch.manual_seed(1)
-    sizes = {"vocab_size": 300, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1}
-    sizes |= {"num_attention_heads": 2, "num_key_value_heads": 1}
+    sizes = SIZES | {"num_hidden_layers": 1}
     model = LlamaForCausalLM(LlamaConfig(**sizes))
-    write_partial(tmp_path / "draft", model, sizes, torch.randn(32, 256), range(0, 210, 3))
+    write_partial(tmp_path / "draft", model, sizes, torch.randn(64, 256), range(0, 210, 3))
     pair = specdec.load_pair(file(tmp_path / "model.gguf"), tmp_path / "draft", dtype=dtype)
     assert "module" not in vars(pair.target)  # the model was not converted to a module
     check_texts(pair)
@@ -274,7 +264,8 @@ def test_a_draft_with_another_tokenizer_beside_a_packed_target(tmp_path):
 def test_a_later_start_imports_no_modelling_code_of_transformers(tmp_path, own_cache):  # noqa: F811
     """Importing it takes two seconds."""
     files = [str(file(tmp_path / f"{layers}.gguf", "qwen2", num_hidden_layers=layers)) for layers in (2, 1)]
-    copy_code(own_cache, tmp_path / "cache")
+    unfinished = shutil.ignore_patterns("*.tmp.*")  # another process may write to the code's folder
+    shutil.copytree(own_cache, tmp_path / "cache" / "specdec" / own_cache.name, ignore=unfinished)
     specdec.load_pair(*files)  # converts and checks both
     run = printed(
         f"import sys, specdec; run = specdec.generate(specdec.load_pair(*{files}), [5, 6], max_new_tokens=4);"

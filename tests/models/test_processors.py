@@ -1,5 +1,4 @@
-"""Other processors, imitated on this one: ERSD's text and the bits of the compiled forward pass stay the
-same."""
+"""Other processors, imitated here: ERSD's text and the bits of the compiled forward pass stay the same."""
 
 import hashlib
 import json
@@ -21,30 +20,27 @@ from tests.helpers.tiny_checkpoints import tiny_model
 
 pytest.importorskip("numba")
 
-WITH_AVX2 = {
-    "NUMBA_CPU_NAME": "haswell",
-    # without this, Numba would use this processor's instructions, also AVX-512
-    "NUMBA_CPU_FEATURES": "+avx2,+fma,+f16c",
-    "ONEDNN_MAX_CPU_ISA": "AVX2",
-    "ATEN_CPU_CAPABILITY": "avx2",
-    "MKL_CBWR": "COMPATIBLE",
-    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
-}
-WITHOUT_AVX2 = {
-    "NUMBA_CPU_NAME": "nehalem",
-    "NUMBA_CPU_FEATURES": "+sse4.2",
-    "ONEDNN_MAX_CPU_ISA": "SSE41",
-    "ATEN_CPU_CAPABILITY": "default",
-}
-WITH_AVX512 = {
-    # LLVM prefers registers of half the width there, as on processors with AMX
-    "NUMBA_CPU_NAME": "skylake-avx512",
-    "NUMBA_CPU_FEATURES": "+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd",
-}
 PROCESSORS = {
-    "without AVX2": WITHOUT_AVX2,
-    "with AVX2": WITH_AVX2,
-    "with AVX-512": WITH_AVX512,
+    "without AVX2": {
+        "NUMBA_CPU_NAME": "nehalem",
+        "NUMBA_CPU_FEATURES": "+sse4.2",
+        "ONEDNN_MAX_CPU_ISA": "SSE41",
+        "ATEN_CPU_CAPABILITY": "default",
+    },
+    "with AVX2": {
+        "NUMBA_CPU_NAME": "haswell",
+        # without this, Numba would use this processor's instructions, also AVX-512
+        "NUMBA_CPU_FEATURES": "+avx2,+fma,+f16c",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "MKL_CBWR": "COMPATIBLE",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+    },
+    "with AVX-512": {
+        # LLVM prefers registers of half the width there, as on processors with AMX
+        "NUMBA_CPU_NAME": "skylake-avx512",
+        "NUMBA_CPU_FEATURES": "+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd",
+    },
 }
 
 

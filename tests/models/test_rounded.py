@@ -22,18 +22,10 @@ from specdec.models.packed_check import exact_logits
 from specdec.models.packed_file import FILE, ROUNDED_KINDS
 from specdec.models.selfcheck import relative_error
 from specdec.shipped import EMBEDDED
-from tests.models.test_gguf import IDS, model_of, own_cache  # noqa: F401
+from tests.models.test_gguf import IDS, SIZES, model_of, own_cache  # noqa: F401
 from tests.models.test_packed import any_type_is_written, check_texts, file, scored  # noqa: F401
 
-SMALL = {
-    "vocab_size": 2048,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "max_position_embeddings": 256,
-}
+SMALL = SIZES | {"vocab_size": 2048, "num_hidden_layers": 1}
 NEAR = {"int8": 0.02, "int4": 0.3}
 """Relative error of the logits of small random models."""
 

@@ -1,5 +1,4 @@
-"""Models with a recurrent or convolution state: after any rejections, the logits equal those of plain forward
-passes."""
+"""Models with recurrent or convolution states: after any rejections, logits equal those of plain forwards."""
 
 from __future__ import annotations
 
@@ -21,14 +20,9 @@ from specdec.topology import sequence
 from tests.helpers.texts import ersd_as_plain
 from tests.helpers.tiny_checkpoints import VOCAB_SIZE, tiny_model
 from tests.models.test_models import STATES as FAMILIES
-from tests.models.test_models import Replay
+from tests.models.test_models import Replay, model_of
 
 LIMIT = LIMITS[torch.float32][0]
-
-
-@cache
-def model_of(family: str, seed: int = 0) -> HFModel:
-    return HFModel(tiny_model(family, seed=seed), name=family)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -53,15 +47,22 @@ def test_a_model_whose_states_are_not_restored_fails_the_check(family, monkeypat
     assert HFModel(tiny_model(family)).capability == "ar"
 
 
+@pytest.fixture
+def rows(monkeypatch):
+    """The rows of each forward pass over states from now on."""
+    counted, read = [], StateSession._read
+
+    def counting(self, module, end):
+        counted.append(end - self._states[-1].read)
+        return read(self, module, end)
+
+    monkeypatch.setattr(StateSession, "_read", counting)
+    return counted
+
+
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_round_is_one_forward_and_full_acceptance_repeats_nothing(family, monkeypatch):
-    rows, session = [], model_of(family).session()
-    read = StateSession._read
-    monkeypatch.setattr(
-        StateSession,
-        "_read",
-        lambda self, module, end: rows.append(end - self._states[-1].read) or read(self, module, end),
-    )
+def test_a_round_is_one_forward_and_full_acceptance_repeats_nothing(family, rows):
+    session = model_of(family).session()
     session.prefill(list(range(3, 12)))
     for accepted in (1, 3, 4, 2, 4):
         session.forward(torch.arange(20, 24), [-1, 0, 1, 2])
@@ -95,24 +96,14 @@ def other(token_id: int) -> int:
 
 @cache
 def plain_text(tokens: int) -> list[int]:
-    return [
-        5,
-        6,
-        *specdec.generate(endless_pair(), [5, 6], method="ar", max_new_tokens=tokens, seed=0).token_ids,
-    ]
+    run = specdec.generate(endless_pair(), [5, 6], method="ar", max_new_tokens=tokens, seed=0)
+    return [5, 6, *run.token_ids]
 
 
-def rows_of_rounds(monkeypatch, propose, k: int, tokens: int, processed: bool = False) -> list[int]:
-    """The rows of the target's forward passes in one run with a drafter that proposes sequences of k
-    tokens."""
-    rows, read = [], StateSession._read
-
-    def counted(self, module, end):
-        rows.append(end - self._states[-1].read)
-        return read(self, module, end)
-
+def rows_of_rounds(rows, propose, k: int, tokens: int, processed: bool = False) -> list[int]:
+    """The rows of the target's forward passes in a run with a drafter that proposes sequences of k tokens."""
     want = plain_text(tokens)
-    monkeypatch.setattr(StateSession, "_read", counted)
+    rows.clear()
     settings = {"topology": sequence(k), "max_new_tokens": tokens, "seed": 0, "drafter": propose}
     pair = endless_pair()
     if processed:  # as in transformers' generate with a logits processor
@@ -125,19 +116,19 @@ def rows_of_rounds(monkeypatch, propose, k: int, tokens: int, processed: bool = 
 
 
 @pytest.mark.parametrize("processed", [False, True])
-def test_after_many_rejections_a_round_drafts_nothing_and_the_state_catches_up(monkeypatch, processed):
+def test_after_many_rejections_a_round_drafts_nothing_and_the_state_catches_up(rows, processed):
     text = plain_text(60)
 
     def wrong(text_ids, topology):
         return [[other(token) for token in text[len(text_ids) :][: topology.depth]]]
 
-    rows = rows_of_rounds(monkeypatch, wrong, 2, 60, processed)
+    rows = rows_of_rounds(rows, wrong, 2, 60, processed)
     assert rows[:3] == [3, 4, 5]
     assert rows[MOST_REPEATED:][:4] == [MOST_REPEATED + 3, MOST_REPEATED + 2, 3, 4]
     assert max(rows) == MOST_REPEATED + 3
 
 
-def test_the_tokens_that_are_read_again_are_as_many_as_auto_expects(monkeypatch):
+def test_the_tokens_that_are_read_again_are_as_many_as_auto_expects(rows):
     """The seeds are fixed. A count without the tokens that are read again would be off by a third."""
     rng, k, rate = random.Random(0), 3, 0.75
     text = plain_text(900)
@@ -146,7 +137,7 @@ def test_the_tokens_that_are_read_again_are_as_many_as_auto_expects(monkeypatch)
         right = text[len(text_ids) :][: topology.depth]
         return [[token if rng.random() < rate else other(token) for token in right]]
 
-    rows = rows_of_rounds(monkeypatch, mostly_right, k, 900)
+    rows = rows_of_rounds(rows, mostly_right, k, 900)
     expected = 1 + k + repeated_tokens(np.array([rate]), sequence(k), MOST_REPEATED)
     assert sum(rows) / len(rows) == pytest.approx(expected, rel=0.08)
 
@@ -155,12 +146,12 @@ def test_the_tokens_that_are_read_again_are_as_many_as_auto_expects(monkeypatch)
 def test_texts_of_ersd_are_those_of_plain_decoding(family):
     """The draft is of another family."""
     other = {"lfm2": "qwen3_next", "qwen3_next": "mamba2", "mamba2": "lfm2"}[family]
-    pair = specdec.ModelPair(model_of(family), model_of(other, 1))
+    pair = specdec.ModelPair(model_of(family), model_of(other, seed=1))
     ersd_as_plain(pair, [5, 6, 7], [sequence(1), sequence(5)], range(2), max_new_tokens=70)
 
 
 def test_runs_that_join_and_leave_a_batch_write_the_texts_that_they_write_alone():
-    pair = specdec.ModelPair(model_of("qwen3_next"), model_of("lfm2", 1))
+    pair = specdec.ModelPair(model_of("qwen3_next"), model_of("lfm2", seed=1))
     runs = [
         plan._replace(settings=plan.settings | {"topology": sequence(1 + number % 4)})
         for number, plan in enumerate(plans(pair, [[3], [4, 5], [6] * 90], runs=7, tokens=15, seed=1))

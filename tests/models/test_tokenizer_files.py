@@ -1,5 +1,4 @@
-"""A folder's tokenizer.json and the tokenizer class that transformers takes for the folder: the file is
-used."""
+"""A folder's tokenizer.json is used, and not the tokenizer class that transformers takes for the folder."""
 
 import json
 

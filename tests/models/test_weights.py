@@ -1,5 +1,4 @@
-"""A model's weights during its use: `refresh` follows changes, the model's mode stays, and broken weights are
-named."""
+"""A model's weights in use: `refresh` follows changes, the model's mode stays, broken weights are named."""
 
 from __future__ import annotations
 

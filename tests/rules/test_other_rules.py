@@ -12,16 +12,7 @@ from specdec.methods import METHODS, Drafted
 from specdec.methods.spectr import k_seq_threshold
 from specdec.race import RoundNoise
 from specdec.topology import Topology, batch, sequence, simple, specinfer
-from tests.core.test_algorithms import (
-    TABLES,
-    WIDE,
-    Chances,
-    Undecided,
-    completed,
-    random_pair,
-    rational_table,
-    tau_of,
-)
+from tests.core.test_algorithms import TABLES, WIDE, Undecided, completed, random_pair, rational_table, tau_of
 from tests.helpers import other_rules
 from tests.helpers.distributions import OTHER_RULES, TREE, distance, enumerate_distribution
 
@@ -31,15 +22,37 @@ FULL = Topology([*TREE.paths, (0, 1), (1, 1)])
 # ---------------------------------------------------------------- the distributions, in rationals
 
 
-class Draws(Chances):
-    """Randomness as explicit choices, with independent draws of a continuing race. Equal draws are chosen
-    only once."""
+class Draws:
+    """Randomness as explicit choices: each random result is chosen, and its probability is multiplied into
+    the weight. Results of the same race are chosen only once."""
+
+    def __init__(self, choose, most):
+        self.choose, self.most, self.weight, self.orders = choose, most, Fraction(1), {}
+
+    def pick(self, options):
+        """Choose one key of {outcome: probability}."""
+        options = {outcome: mass for outcome, mass in options.items() if mass}
+        outcome = list(options)[self.choose(len(options))]
+        self.weight *= options[outcome]
+        return outcome
+
+    def arrivals(self, depth, q):
+        """The first tokens of a race under q: samples without replacement. `depth` stands for its noise."""
+        key = depth, tuple(q)
+        if key not in self.orders:
+            order, left = [], {token: mass for token, mass in enumerate(q) if mass}
+            while left and len(order) < self.most:
+                whole = sum(left.values())
+                order.append(self.pick({token: mass / whole for token, mass in left.items()}))
+                del left[order[-1]]
+            self.orders[key] = order
+        return self.orders[key]
 
     def independent(self, depth, again, q, n):
+        """Independent draws of a race whose tokens go on arriving."""
         key = "draws", depth, tuple(q), n
         if key not in self.orders:
-            options = {token: mass for token, mass in enumerate(q) if mass}
-            self.orders[key] = [self.pick(options) for _ in range(n)]
+            self.orders[key] = [self.pick(dict(enumerate(q))) for _ in range(n)]
         return self.orders[key]
 
 
@@ -215,8 +228,7 @@ def test_a_rule_decides_on_the_same_noise_what_its_plain_form_decides(rule, topo
 
 
 def independently(Q, topology, e, again):
-    """A tree of independent draws after (0,): the drafted part of the topology, its tokens by row, and its
-    draws by row."""
+    """Independent draws after (0,): the drafted part of the topology, its tokens by row, its draws by row."""
     tokens, draws = {}, {}
     for path in [(), *topology.paths]:
         if path and path not in tokens:

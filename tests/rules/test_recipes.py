@@ -120,11 +120,9 @@ IMPORT = "from components.compare import panel as compare\n"
 TAB = '            ("compare", "Compare", compare.panel(pair)),\n'
 OWN_TAB = '            ("coin", "Coin", coin.panel()),\n'
 
-CATALOGUE, DRAFTERS, COLOURS = (
-    "specdec/methods/catalogue.py",
-    "specdec/drafters/catalogue.py",
-    "assets/shared/colours.css",
-)
+CATALOGUE, DRAFTERS = "specdec/methods/catalogue.py", "specdec/drafters/catalogue.py"
+RUN, GENERATION = "specdec/decoding/run.py", "specdec/trace/generation.py"
+COLOURS = "assets/shared/colours.css"
 BASE = "from specdec.drafters.base import Drafter, NoDrafter\n"
 CHANGES = [
     (CATALOGUE, '}\n"""All methods', ENTRY),
@@ -136,17 +134,9 @@ CHANGES = [
     ("specdec/settings.py", ")  # fmt: skip\n", ROW),
     ("specdec/settings.py", '    drafter: Drafting = "model"\n', '    drafter: Drafting = "model"\n' + FIELD),
     ("specdec/settings.py", OLD_CORE, CORE),
-    (
-        "specdec/decoding/run.py",
-        "    at_once: int = 1,\n) -> Run:",
-        ARGUMENT + "    at_once: int = 1,\n) -> Run:",
-    ),
-    ("specdec/decoding/run.py", "None,\n) -> Generation:", "None,\n" + ARGUMENT + ") -> Generation:"),
-    (
-        "specdec/trace/generation.py",
-        '    drafter: str = "model"\n',
-        '    drafter: str = "model"\n' + RECORDED,
-    ),
+    (RUN, "    at_once: int = 1,\n) -> Run:", ARGUMENT + "    at_once: int = 1,\n) -> Run:"),
+    (RUN, "None,\n) -> Generation:", "None,\n" + ARGUMENT + ") -> Generation:"),
+    (GENERATION, '    drafter: str = "model"\n', '    drafter: str = "model"\n' + RECORDED),
     ("components/page/settings.py", "    chat: bool = _row(\n", ON_PAGE + "    chat: bool = _row(\n"),
     ("app.py", IMPORT, f"from components.coin import panel as coin\n{IMPORT}"),
     ("app.py", TAB, OWN_TAB + TAB),

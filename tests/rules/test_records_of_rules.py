@@ -1,5 +1,4 @@
-"""Records of the rules of other papers say what was decided, and these rules run wherever methods are
-chosen."""
+"""Records of the rules of other papers say what was decided and what could be accepted."""
 
 import itertools
 from functools import cache
@@ -124,8 +123,7 @@ def test_several_drafts_from_many_tokens_have_an_optimum_at_every_eighth_positio
 
 
 def test_ersd_accepts_much_of_the_optimum_and_not_more():
-    """Accepted positions of a long text on batch(3), compared with the sum of their optima. A false alarm has
-    probability 1e-6."""
+    """Accepted positions of a long text, and the sum of their optima. A false alarm has probability 1e-6."""
     g = run("ersd", batch(3), max_new_tokens=2000)
     steps = [round.steps[0] for round in g.rounds if round.nodes]
     accepted, most = sum(step.kind == "accepted" for step in steps), [step.optimum for step in steps]
@@ -137,8 +135,7 @@ def test_ersd_accepts_much_of_the_optimum_and_not_more():
 
 
 def test_tokens_that_go_on_arriving_are_independent_samples():
-    """A χ² test of three draws from a distribution over three tokens, 10,000 times. A false alarm has
-    probability 1e-6."""
+    """A χ² test of three draws of three tokens, 10,000 times. A false alarm has probability 1e-6."""
     q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
     samples = []
     for seed in range(10_000):

@@ -1,15 +1,16 @@
-"""The rules of other papers on whole decodes: the text has the target's distribution, by enumeration and by
-χ²."""
+"""The rules of other papers on whole decodes: texts have the target's distribution."""
 
+import numpy as np
 import pytest
 
 import specdec
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check, joint_distribution
+from specdec.methods import METHODS, Drafted, Residual
+from specdec.methods.residual import parts_of
 from specdec.models import MarkovModel
 from specdec.race import keys, noise
 from specdec.topology import Topology, batch, sequence, simple
-from tests.helpers.choice import distribution_by_choice
 from tests.helpers.distributions import (
     FALSE_ALARM,
     OTHER_RULES,
@@ -17,12 +18,124 @@ from tests.helpers.distributions import (
     adversarial_pair,
     chi_square_p_value,
     distance,
+    enumerate_distribution,
     first_tokens,
     markov_pair,
     pair_of,
 )
+from tests.rules.test_other_rules import ByPath
 
 # ---------------------------------------------------------------- by enumeration, over several rounds
+
+
+class DraftByChoice:
+    """A drafted tree whose tokens are chosen, in order, when verification reads them.
+
+    Children of a node are drawn from q without replacement. Only the nodes on the verified path matter: nodes
+    of one depth share a race, but which node of a depth is verified was decided before that race.
+    """
+
+    def __init__(self, pair, topology, prefix, choose):
+        self.pair, self.topology, self.prefix, self.choose = pair, topology, prefix, choose
+        self.tokens, self.weight = {0: prefix[-1]}, 1.0
+
+    def __getitem__(self, row):
+        if row not in self.tokens:
+            self.tokens[row] = self._draw(row)
+        return self.tokens[row]
+
+    def _draw(self, row):
+        siblings = self.topology.children[self.topology.parents[row]]
+        taken = [self[sibling] for sibling in siblings[: self.topology.child_indices[row]]]
+        q = self.rows(self.pair.draft)[self.topology.parents[row]].exp()
+        untaken = [token for token in range(len(q)) if token not in taken]
+        token = untaken[self.choose(len(untaken))]
+        self.weight *= float(q[token]) / (1 - sum(float(q[t]) for t in taken))
+        return token
+
+    def rows(self, model):
+        """log p or log q by row of the tree."""
+
+        def row_of(row):
+            line = [self[ancestor] for ancestor in self.topology.ancestors(row)[1:]]
+            return model.log_table[[*self.prefix, *line][-1]]
+
+        return ByRow(row_of)
+
+    def drafted(self):
+        return Drafted(self.topology, self, self.rows(self.pair.draft))
+
+
+class DrawsByChoice(DraftByChoice):
+    """A tree of independent draws, which are chosen when verification reads them. Equal draws share a row."""
+
+    def drafted(self):
+        return super().drafted()._replace(draws=ByRow(self._drawn))
+
+    def _drawn(self, row):
+        q, children, placed = self.rows(self.pair.draft)[row].exp(), self.topology.children[row], {}
+        drawn = [self.choose(len(q)) for _ in children]
+        for token in drawn:
+            self.weight *= float(q[token])
+            placed.setdefault(token, children[len(placed)])
+        self.tokens.update((child, token) for token, child in placed.items())
+        return [placed[token] for token in drawn]
+
+
+class ByRow(ByPath):
+    """A value for each row, made when it is first needed."""
+
+    def __bool__(self):
+        return True
+
+
+class NoiseByChoice:
+    """Uniforms just above 0 or just below 1."""
+
+    def __init__(self, choose):
+        self.choose = choose
+
+    def test(self, node, child_index):
+        return (1e-300, 1 - 2**-53)[self.choose(2)]
+
+    def last(self, node):
+        return 0.5  # the samples are enumerated elsewhere
+
+
+def distribution_by_choice(method, pair, topology, length, monkeypatch, verify=None):
+    """The distribution of the next tokens over all drafts, tests and samples, for as many rounds as the
+    tokens need.
+
+    verify: a broken verifier that replaces the method's own.
+    """
+    verify = verify or METHODS[method].verify
+    kind = DrawsByChoice if METHODS[method].independent else DraftByChoice
+
+    def run(choose):
+        tokens, weight = [], 1.0
+
+        def sample(self, u):
+            nonlocal weight
+            weights = np.concatenate(self.weights or parts_of(self.log_p))
+            token_id = choose(len(weights))
+            weight *= float(weights[token_id] / weights.sum())
+            return token_id
+
+        monkeypatch.setattr(Residual, "sample", sample)
+        while len(tokens) < length:
+            draft = kind(pair, topology, [0, *tokens], choose)
+            verdict = verify(draft.drafted(), draft.rows(pair.target), NoiseByChoice(choose))
+            weight *= draft.weight
+            for attempt in verdict.attempts:
+                ratio = attempt.p / attempt.q if attempt.ratio is None else attempt.ratio
+                accepts, low = min(1.0, ratio), attempt.u < 0.5
+                # a uniform near 1 that is still accepted has no probability of its own
+                weight *= accepts if low else 0.0 if attempt.accepted else 1 - accepts
+                assert attempt.accepted or not low or accepts == 0
+            tokens += [draft[row] for row in verdict.rows] + [verdict.token_id]
+        return tuple(tokens[:length]), weight
+
+    return enumerate_distribution(run)
 
 
 CASES = [("gsd", batch(3)), ("traversal", simple()), ("specinfer", batch(2)), ("spectr", sequence(2))]
@@ -53,8 +166,7 @@ BEYOND_DOUBT = 1e-12
 
 
 def checked(pair, topology, decodes=2000):
-    """The p-value of traversal's first two tokens of so many decodes. Where fewer leave no doubt, they will
-    do."""
+    """The p-value of traversal's first two tokens in so many decodes, or in fewer if they leave no doubt."""
     check = Check(pair, [0], method="traversal", topology=topology, length=2, seed=0)
     while check.decodes < decodes and check.chi_square().p_value > BEYOND_DOUBT:
         for _ in range(500):

@@ -27,7 +27,7 @@ from specdec.race import Races
 from specdec.shipped import PROMPTS, QUESTIONS
 from specdec.theory import gsd_acceptance
 from specdec.topology import sequence
-from tests.helpers.posts import answering
+from tests.helpers.servers import answering
 from tests.helpers.tiny_checkpoints import save_checkpoint, tiny_model
 from tests.helpers.tokenizers import byte_level_tokenizer
 
