@@ -36,7 +36,9 @@ export const many = (number) =>
 export function about(setup, tokens, p, certain) {
   const run = `The run in Watch: ${METHODS[setup.method]}, seed ${setup.seed}, ${tokens} tokens.`;
   const proof = p < certain ? "." : ", so this is no proof.";
-  const chance = `One in ${many(1 / p)} texts that were written without the seed scores at least as high${proof}`;
+  const [share, scores] =
+    p > 0.1 ? [`${Math.round(100 * p)}% of the texts`, "score"] : [`One in ${many(1 / p)} texts`, "scores"];
+  const chance = `${share} that were written without the seed ${scores} at least as high${proof}`;
   return [run, chance, why(setup)].filter(Boolean).join(" ");
 }
 

@@ -23,6 +23,8 @@ test("what is scored is named, and why a text may have less of a mark", () => {
     about(setup("ar"), 5, 0.02, 1e-6),
     /One in 50 texts that were written without the seed scores at least as high, so this is no proof\.$/,
   );
+  assert.match(about(setup("ersd"), 5, 0.1, 1e-6), / One in 10 texts that .* scores at least as high, so/);
+  assert.match(about(setup("ersd"), 5, 0.89, 1e-6), / 89% of the texts that .* score at least as high, so/);
   assert.match(
     about(setup("gsd"), 64, 1e-9, 1e-6),
     /Under GSD the target's race does not decide, so the watermark is weaker or missing\.$/,
