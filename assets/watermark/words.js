@@ -4,6 +4,7 @@ import { METHODS } from "../shared/catalogue.js";
 import { pValue, superscript } from "../shared/labels.js";
 
 const HIGHEST = 6; // higher scores are not drawn darker
+const LEAST = 1e-300; // the server's numbers round smaller p-values to 0
 
 /** @param {number} score */
 export const level = (score) => Math.min(1, score / HIGHEST);
@@ -36,8 +37,8 @@ export const many = (number) =>
 export function about(setup, tokens, p, certain) {
   const run = `The run in Watch: ${METHODS[setup.method]}, seed ${setup.seed}, ${tokens} tokens.`;
   const proof = p < certain ? "." : ", so this is no proof.";
-  const [share, scores] =
-    p > 0.1 ? [`${Math.round(100 * p)}% of the texts`, "score"] : [`One in ${many(1 / p)} texts`, "scores"];
+  const few = `${p < LEAST ? "Fewer than one" : "One"} in ${many(1 / Math.max(p, LEAST))} texts`;
+  const [share, scores] = p > 0.1 ? [`${Math.round(100 * p)}% of the texts`, "score"] : [few, "scores"];
   const chance = `${share} that were written without the seed ${scores} at least as high${proof}`;
   return [run, chance, why(setup)].filter(Boolean).join(" ");
 }

@@ -23,6 +23,7 @@ test("what is scored is named, and why a text may have less of a mark", () => {
     about(setup("ar"), 5, 0.02, 1e-6),
     /One in 50 texts that were written without the seed scores at least as high, so this is no proof\.$/,
   );
+  assert.match(about(setup("ersd"), 400, 0, 1e-6), / Fewer than one in 10³⁰⁰ texts that .* scores at least as high\.$/);
   assert.match(about(setup("ersd"), 5, 0.1, 1e-6), / One in 10 texts that .* scores at least as high, so/);
   assert.match(about(setup("ersd"), 5, 0.89, 1e-6), / 89% of the texts that .* score at least as high, so/);
   assert.match(
