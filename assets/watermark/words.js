@@ -27,6 +27,12 @@ export const many = (number) =>
     ? number.toLocaleString("en", { notation: "compact", compactDisplay: "long", maximumSignificantDigits: 2 })
     : `10${superscript(Math.floor(Math.log10(number)))}`;
 
+// The p-value of a whole text in words. values: the p-values of its beginnings.
+export function pValueOf(values) {
+  const p = values.at(-1);
+  return p < LEAST ? `p < ${pValue(LEAST)}` : `p = ${pValue(p)}`;
+}
+
 // Sentences that name the scored run and explain its p-value.
 /**
  * @param {{ method: string, temperature: number, seed: number }} setup
