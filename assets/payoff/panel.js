@@ -51,7 +51,8 @@ export function mount(element, props, server) {
   const inputs = [...element.querySelectorAll("[name]")];
   const rows = inputs.filter(({ name }) => name === "rows");
   const select = find("select.preset");
-  const asker = new Asker(find(".error-box"), [find(".drawn")]);
+  const error = find(".error-box");
+  const asker = new Asker(error, [find(".drawn")]);
   let [preset, answer] = [null, null]; // no preset: the loaded pair, which is not measured yet
   /** @type {Record<string, any>} */
   let changes = {};
@@ -116,9 +117,13 @@ export function mount(element, props, server) {
     fill: (own) => answer && fillCurve(own, answer),
   });
 
+  // Shows the next message below the row of the control that the visitor used.
+  const tellAfter = (control) => control.closest(".buttons, .presets, .rows, .rate").after(error);
+
   function load(name, own) {
     [preset, changes] = [name, own];
     select.value = name ?? props.here;
+    tellAfter(find(".measure"));
     answer = null;
     progress(null);
     if (name === null) clearTimeout(again);
@@ -142,7 +147,11 @@ export function mount(element, props, server) {
     };
     asker
       .ask(() => server.verdict({ preset, ...changes }), use)
-      .then(() => find(".error-box").hidden || progress(null));
+      .then(() => {
+        if (error.hidden) return;
+        progress(null);
+        error.scrollIntoView({ block: "nearest" });
+      });
   }
 
   function show() {
@@ -179,7 +188,10 @@ export function mount(element, props, server) {
   const look = whenOpen(element, opened);
 
   select.append(...props.presets.map(([id, name]) => new Option(name, id)));
-  select.addEventListener("change", () => load(select.value, {}));
+  select.addEventListener("change", () => {
+    load(select.value, {});
+    tellAfter(select);
+  });
   find(".measure").addEventListener("click", () => load(props.here, {}));
   find(".cancel").addEventListener("click", cancel);
   onModels(take);
@@ -192,6 +204,7 @@ export function mount(element, props, server) {
   });
   element.addEventListener("input", ({ target }) => {
     if (!target.name) return;
+    tellAfter(target);
     const number = (input) => (input.value.trim() === "" ? null : Number(input.value));
     if (target.name === "rows") changes.rows = rows.map(number);
     else changes[target.name] = target.name === "shape" ? target.value : number(target);

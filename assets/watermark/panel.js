@@ -2,12 +2,12 @@
 
 import { Drawing } from "../shared/drawing.js";
 import { Asker } from "../shared/lab_view.js";
-import { appendText, pValue, visible } from "../shared/labels.js";
+import { appendText, visible } from "../shared/labels.js";
 import { decades, PValues } from "../shared/p_values.js";
 import { tableOf } from "../shared/plot.js";
 import { isActive, state, subscribe } from "../shared/store.js";
 import { make, onFrame, setText } from "../shared/view.js";
-import { about, level, rows } from "./words.js";
+import { about, level, pValueOf, rows } from "./words.js";
 
 const NOTHING = "There is no run yet: generate a text in Watch, or choose a recorded run there.";
 
@@ -82,7 +82,7 @@ class Watermark {
     const { versions } = this;
     this.find(".scored").replaceChildren(...(versions ? this.tokens(versions[this.chosen]) : []));
     for (const { value, parentElement } of this.inputs)
-      setText(parentElement.querySelector(".p"), versions ? `p = ${pValue(versions[value].p_values.at(-1))}` : "–");
+      setText(parentElement.querySelector(".p"), versions ? pValueOf(versions[value].p_values) : "–");
     const told = versions
       ? about(this.setup, this.ids.length, versions.key.p_values.at(-1), this.props.certain)
       : NOTHING;

@@ -4,6 +4,7 @@ import { METHODS } from "../shared/catalogue.js";
 import { pValue, superscript } from "../shared/labels.js";
 
 const HIGHEST = 6; // higher scores are not drawn darker
+const LEAST = 1e-300; // the server's numbers round smaller p-values to 0
 
 /** @param {number} score */
 export const level = (score) => Math.min(1, score / HIGHEST);
@@ -26,6 +27,12 @@ export const many = (number) =>
     ? number.toLocaleString("en", { notation: "compact", compactDisplay: "long", maximumSignificantDigits: 2 })
     : `10${superscript(Math.floor(Math.log10(number)))}`;
 
+// The p-value of a whole text in words. values: the p-values of its beginnings.
+export function pValueOf(values) {
+  const p = values.at(-1);
+  return p < LEAST ? `p < ${pValue(LEAST)}` : `p = ${pValue(p)}`;
+}
+
 // Sentences that name the scored run and explain its p-value.
 /**
  * @param {{ method: string, temperature: number, seed: number }} setup
@@ -36,7 +43,9 @@ export const many = (number) =>
 export function about(setup, tokens, p, certain) {
   const run = `The run in Watch: ${METHODS[setup.method]}, seed ${setup.seed}, ${tokens} tokens.`;
   const proof = p < certain ? "." : ", so this is no proof.";
-  const chance = `One in ${many(1 / p)} texts that were written without the seed scores at least as high${proof}`;
+  const few = `${p < LEAST ? "Fewer than one" : "One"} in ${many(1 / Math.max(p, LEAST))} texts`;
+  const [share, scores] = p > 0.1 ? [`${Math.round(100 * p)}% of the texts`, "score"] : [few, "scores"];
+  const chance = `${share} that were written without the seed ${scores} at least as high${proof}`;
   return [run, chance, why(setup)].filter(Boolean).join(" ");
 }
 

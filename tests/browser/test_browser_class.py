@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from components.lessons import panel as lessons
 from tests.conftest import (
     DESKTOP,
+    PHONE,
     choose,
     enter,
     generate,
@@ -256,6 +257,16 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
     expect(page.locator("#k input[type=number]")).to_have_value("6")
     page.get_by_role("button", name="Dismiss").click()
     expect(told).to_be_hidden()
+
+
+def test_on_a_phone_messages_about_a_link_leave_the_message_about_a_run_visible(visit):
+    page = visit("?k=900&temprature=1&length=many", PHONE)
+    enter(page.locator("#prompt textarea"), " ")
+    generate(page, until="error")
+    error = page.locator("#feed .run-error")
+    expect(error).to_be_visible()
+    told = page.locator("#setup .told").bounding_box()
+    assert told["y"] + told["height"] <= error.bounding_box()["y"]
 
 
 # ---------------------------------------------------------------- lessons

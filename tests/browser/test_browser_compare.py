@@ -3,8 +3,9 @@
 import pytest
 from playwright.sync_api import expect
 
+from components.compare.drafts import LABELS
 from components.decode import controls
-from tests.conftest import go, press_once, to
+from tests.conftest import go, press_once, resize, to
 
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2}"
 
@@ -93,6 +94,24 @@ def test_the_pair_of_the_columns_and_the_pair_of_run_are_named(blank, open_tab, 
     says = "You changed the prompt" if own else "a recording of another pair. Press Run to decode the prompt"
     expect(page.locator("#compare .standing")).to_contain_text(says)
     page.unroute("**/ask/models/state")
+
+
+SPARE = """() => [...document.querySelectorAll("#compare .choices select")].flatMap((menu) => {
+  const { fontWeight, fontSize, fontFamily, paddingLeft, paddingRight } = getComputedStyle(menu);
+  const font = `${fontWeight} ${fontSize} ${fontFamily}`;
+  const pen = Object.assign(document.createElement("canvas").getContext("2d"), { font });
+  const room = menu.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight);
+  return [...menu.options].map(({ text }) => room - pen.measureText(text).width);
+})"""
+"""The pixels that each name in the columns' menus leaves free."""
+
+
+def test_on_a_slide_with_four_columns_no_name_is_cut(blank, url):
+    resize(blank, (1280, 720))
+    columns = ",".join(f"ersd.sequence.4.{draft}" for draft in LABELS)
+    page = go(blank, f"{url}/?tab=compare&projector=1&compare.columns={columns}")
+    expect(page.locator("#compare .column")).to_have_count(4)
+    assert min(page.evaluate(SPARE)) >= 4  # a scroll bar of 15 pixels takes 4 from each column
 
 
 def test_without_an_autoregressive_column_it_is_measured_all_the_same(blank, url):

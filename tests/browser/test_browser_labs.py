@@ -362,11 +362,13 @@ def test_wrong_values_are_named_and_the_verdict_stays(opened):
     expect(page.locator("#setup .told")).to_contain_text("give a whole number from 1 to 256")
     before, error = speed_up(page), page.locator("#payoff .error-box")
     page.locator("#payoff [name=texts]").fill("0")
+    expect(page.locator("#payoff .presets:has([name=texts]) + .error-box")).to_be_visible()
     expect(error).to_contain_text("texts = 0: should be greater than or equal to 1")
     assert speed_up(page) == before
     page.locator("#payoff [name=texts]").fill("64")
     expect(error).to_be_hidden()
     page.locator("#payoff [name=rows]").first.fill("0.5")
+    expect(page.locator("#payoff .rows + .error-box")).to_be_visible()
     expect(error).to_contain_text("rows, entry 1 = 0.5")
     page.locator("#payoff select.preset").select_option("paper")
     expect(error).to_be_hidden()

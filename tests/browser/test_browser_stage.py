@@ -536,6 +536,16 @@ def test_on_a_tablet_the_player_holds_all_its_parts_and_the_drawer_leaves_its_ow
     expect(page.locator("#settings")).to_be_hidden()
 
 
+@pytest.mark.parametrize("size", [(844, 390), (640, 360)])
+def test_on_a_low_window_the_settings_follow_their_button_and_scroll_with_the_page(tab, size):
+    page = tab(size)
+    button, drawer = page.locator(".open-settings"), page.locator("#settings")
+    button.click()
+    assert drawer.evaluate("drawer => drawer.scrollHeight <= drawer.clientHeight + 1")
+    end = button.bounding_box()["y"] + button.bounding_box()["height"]
+    assert 0 <= drawer.bounding_box()["y"] - end < 20
+
+
 def test_a_phone_has_no_empty_row_and_during_a_run_the_menu_hides_what_lies_below_it(tab):
     page = tab(PHONE, reduced_motion="reduce")
     expect(page.locator(".account .equal")).to_be_visible()

@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { pValue } from "../../assets/shared/labels.js";
 import { decades } from "../../assets/shared/p_values.js";
-import { about, level, many, rows } from "../../assets/watermark/words.js";
+import { about, level, many, pValueOf, rows } from "../../assets/watermark/words.js";
 
 test("p-values and their inverses are read as people say them", () => {
   assert.deepEqual([1, 0.39, 0.0025, 2.24e-11, 1e-40].map(pValue), ["1", "0.39", "0.0025", "2.2e−11", "1e−40"]);
   assert.deepEqual([1, 2.6, 400, 46e9, 1e22].map(many), ["1", "2.6", "400", "46 billion", "10²²"]);
+  assert.deepEqual([pValueOf([0.5, 0.39]), pValueOf([0.5, 0])], ["p = 0.39", "p < 1e−300"]);
 });
 
 test("a score is as dark as it is high, up to a bound", () => {
@@ -23,6 +24,9 @@ test("what is scored is named, and why a text may have less of a mark", () => {
     about(setup("ar"), 5, 0.02, 1e-6),
     /One in 50 texts that were written without the seed scores at least as high, so this is no proof\.$/,
   );
+  assert.match(about(setup("ersd"), 400, 0, 1e-6), / Fewer than one in 10³⁰⁰ texts that .* scores at least as high\.$/);
+  assert.match(about(setup("ersd"), 5, 0.1, 1e-6), / One in 10 texts that .* scores at least as high, so/);
+  assert.match(about(setup("ersd"), 5, 0.89, 1e-6), / 89% of the texts that .* score at least as high, so/);
   assert.match(
     about(setup("gsd"), 64, 1e-9, 1e-6),
     /Under GSD the target's race does not decide, so the watermark is weaker or missing\.$/,
