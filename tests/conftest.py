@@ -170,11 +170,19 @@ def blank(shared_tab, url):
 
 
 RUNS = {
-    "live": ("#generate", "document.body.dataset.phase"),
-    "compare": ("#compare .run", "window.specdec.compare.state.phase"),
-    "losslessness": ("#lossless-run", "document.body.dataset.check"),
+    "live": ("#generate", "#stop", "(({ state: { phase, message } }) => [phase, message])(specdec.store)"),
+    "compare": (
+        "#compare .run",
+        "#compare .stop",
+        "(({ phase, message }) => [phase, message])(specdec.compare?.state ?? {})",
+    ),
+    "losslessness": (
+        "#lossless-run",
+        "#lossless-stop",
+        "[document.body.dataset.check, document.querySelector('.lossless-error').textContent]",
+    ),
 }
-"""For each tab with runs: the button that begins one, and a script for its phase."""
+"""For each tab with runs: the buttons that begin and stop one, and a script for its phase and its message."""
 OPENED = {
     "live": "#tree .drawing .node",
     "compare": "#compare .story .token",
@@ -216,7 +224,8 @@ def someone(browser):
     contexts, errors = [], []
 
     def open_page(address, size=DESKTOP, is_new=False, **settings):
-        contexts.append(browser.new_context(bypass_csp=True, viewport=viewport(size), **settings))
+        settings = {"bypass_csp": True, "viewport": viewport(size)} | settings
+        contexts.append(browser.new_context(**settings))
         contexts[-1].set_default_timeout(SLOW)
         if not is_new:
             contexts[-1].add_init_script(EXPERIENCED)

@@ -16,59 +16,36 @@ def generate(page, until="done", prompt=None, length=None):
     conftest.generate(page, until)
 
 
-def counted_run(page, url):
-    """Shows a whole run, and records how many tokens each update showed."""
-    go(page, f"{url}/?{LONG.replace('length=400', 'length=120')}")
-    page.evaluate(
-        """() => {
-          window.counts = [];
-          const count = () => document.querySelectorAll("#text .tokens .token:not(.rejected)").length;
-          new MutationObserver(() => {
-            if (document.body.dataset.phase === "running") window.counts.push(count());
-          }).observe(document.querySelector("#text .tokens"), { childList: true });
-        }"""
-    )
-    generate(page)
-    tokens = [token for round in state(page)["rounds"] for token in round["tokens"]]
-    # when the run begins, the recorded run that the link showed disappears
-    return tokens, [count for count in page.evaluate("window.counts") if count > 0]
-
-
-def test_text_appears_while_it_is_generated(blank, url):
-    page = blank
-    tries = (counted_run(page, url) for _ in range(5))
-    # a browser without processor time may get everything at once: then try again
-    tokens, counts = next(
-        (tokens, counts) for tokens, counts in tries if counts and counts[0] < len(tokens) / 2
-    )
-    assert counts == sorted(counts)
-    settle(page.locator("#text .tokens"))
-    rounds = state(page)["rounds"]
-    assert [round["number"] for round in rounds] == list(range(len(rounds)))
-    shown = page.locator("#text .tokens .token:not(.rejected)").evaluate_all(
-        "tokens => tokens.map((token) => [token.textContent, token.classList[1]])"
-    )
-    assert shown == [[token["text"], token["kind"]] for token in tokens]
+SHOWN = """[...document.querySelectorAll("#text .tokens .token:not(.rejected)")]
+  .map((token) => [token.textContent, token.classList[1]])"""
+"""Texts and kinds of the tokens that are drawn."""
+IS_DRAWN = f"""(({{ phase, rounds }}) => phase === "running" && rounds.length > 2
+  && {SHOWN}.length === rounds.flatMap(({{ tokens }}) => tokens).length)(window.specdec.store.state)"""
 
 
 def stopped_run(page, url):
-    """A run that the page stops after two rounds.
+    """A run that the page stops while it runs, as soon as more than two rounds of it are drawn.
 
     A browser without processor time may receive all rounds at once. Then the server had ended the run before
     the stop, and the caller tries again."""
     go(page, f"{url}/?{LONG}")
-    begun = "(({ phase, rounds }) => phase === 'running' && rounds.length > 2)(window.specdec.store.state)"
-    press_once(page, begun, "#stop")
+    press_once(page, IS_DRAWN, "#stop")
     generate(page, until="stopped")
     expect(page.locator("#generate")).to_be_enabled()
     return state(page)
 
 
-def test_stop_stops_within_a_round_and_frees_the_model(blank, url):
+def test_text_appears_while_it_is_generated_and_stop_ends_the_run_within_a_round_and_frees_the_model(
+    blank, url
+):
     page = blank
     tries = (stopped_run(page, url) for _ in range(5))
-    run = next(run for run in tries if run["rounds"][-1]["finish"] is None)
-    assert sum(len(round["tokens"]) for round in run["rounds"]) < 400
+    rounds = next(run["rounds"] for run in tries if run["rounds"][-1]["finish"] is None)
+    assert [round["number"] for round in rounds] == list(range(len(rounds)))
+    tokens = [[token["text"], token["kind"]] for round in rounds for token in round["tokens"]]
+    assert len(tokens) < 400
+    settle(page.locator("#text .tokens"))
+    assert page.evaluate(SHOWN) == tokens
     page.reload()
     ready(page)
     generate(page, length=4)  # the model is free again
@@ -146,7 +123,6 @@ def test_gsd_shows_its_tests_and_the_statistics_their_denominators(page):
     rounds = state(page)["rounds"]
     page.get_by_role("button", name="First round").click()
     page.get_by_role("button", name="Next round").click()
-    shows(page, "#tree .verdict", "Round 1:")
     shows(page, "#tree .verdict", "one call yields")
     trials = len(rounds[0]["steps"][-1]["trials"])
     expect(page.locator("#race .strip")).to_have_count(min(trials, 4))

@@ -29,11 +29,7 @@ PANELS = {
     ),
     "decode text statistics": ("text statistics shown", "#text .tokens .token", "#text .tokens .token"),
     "decode race tree": ("race tree shown", "[data-zoom=in]", "#tree .figure.zoomed .node"),
-    "experiments": (
-        "experiments_lab",
-        "#experiments_lab a, #experiments_lab button",
-        "#experiments_lab .main-svg",
-    ),
+    "experiments": ("experiments_lab", "#experiments_lab :is(a, button)", "#experiments_lab .main-svg"),
     "lessons": ("lesson lessons", ".lessons .start", "#lesson-title"),
     "losslessness": ("lossless", "#lossless-run", "[data-check=done] .decodes-of:text('of 300')"),
     "page.projector": ("projector shown", ".enter", "#projector .leave"),

@@ -20,6 +20,7 @@ from tests.conftest import (
     serious_findings,
     settle,
     shows,
+    state,
     to,
 )
 
@@ -59,44 +60,26 @@ DECODE = {
 }
 
 
+CONTROLS = """(names) => Object.fromEntries(names.map((name) => {
+  const controls = [...document.querySelectorAll(`#${name} :is(input, select, textarea)`)];
+  const used = controls.find(({ type, checked }) => type !== "radio" || checked);
+  return [name, used.type === "checkbox" ? String(Number(used.checked)) : used.value];
+}))"""
+
+
 def decode_controls(page):
     """The values of the Decode tab's controls, by their names in the address."""
     settle(page.locator("#seed input"))
-
-    def number(label):
-        return (
-            page.locator("#settings").get_by_role("spinbutton", name=label, include_hidden=True).input_value()
-        )
-
-    return {
-        "prompt": page.locator("#prompt textarea").input_value(),
-        "method": page.locator("#method input:checked").get_attribute("value"),
-        "topology": page.locator("#topology select").input_value(),
-        "k": page.locator("#k input[type=number]").input_value(),
-        "length": page.locator("#length input[type=number]").input_value(),
-        "baseline": str(int(page.get_by_label("Measure plain decoding too").is_checked())),
-        "temperature": number("Temperature"),
-        "top-p": number("Top-p"),
-        "top-k": page.locator("#top-k input").input_value(),
-        "seed": page.locator("#seed input").input_value(),
-    }
+    return page.evaluate(CONTROLS, list(DECODE))
 
 
 def test_a_copied_link_opens_the_same_set_up(visit, someone):
     page = visit()
-    enter(page.locator("#prompt textarea"), DECODE["prompt"])
     choose(page.locator("#method").get_by_label("GSD"))
     pick(page.locator("#topology select"), "batch")
-    for name in ("k", "length"):
-        enter(page.locator(f"#{name} input[type=number]"), DECODE[name])
     choose(page.get_by_label("Measure plain decoding too"), False)
-    for label in ("Temperature", "Top-p"):
-        enter(
-            page.locator("#settings").get_by_role("spinbutton", name=label, include_hidden=True),
-            DECODE[label.lower()],
-        )
-    for name in ("top-k", "seed"):
-        enter(page.locator(f"#{name} input"), DECODE[name])
+    for name in ("prompt", "k", "length", "temperature", "top-p", "top-k", "seed"):
+        enter(page.locator(f"#{name} :is(input, textarea)").first, DECODE[name])
     page.wait_for_function("new URLSearchParams(location.search).get('seed') === '11'")
     before = decode_controls(page)
     assert before == DECODE
@@ -109,14 +92,17 @@ def test_a_copied_link_opens_the_same_set_up(visit, someone):
     assert messages(other) == []
 
 
-def test_what_a_visitor_sets_while_the_page_is_on_its_way_stays(someone, url):
-    """The scripts come late over a slow line, long after the controls are visible."""
+@pytest.mark.parametrize("late", ["main.js", "traces/*.json"])
+def test_what_a_visitor_sets_while_the_page_is_on_its_way_stays(someone, url, late):
+    """Over a slow line, the scripts and the opening run come long after the controls are visible."""
     page, held = someone("about:blank"), []
-    page.route("**/main.js", lambda route: held.append(route))
-    page.goto(f"{url}/?topology=batch&k=16&length=32", wait_until="commit")
+    page.route(f"**/{late}", lambda route: held.append(route))
+    with page.expect_request(f"**/{late}"):
+        page.goto(f"{url}/?topology=batch&k=16&length=32", wait_until="commit")
     enter(page.locator("#prompt textarea"), "A bird")
     for route in held:
         route.continue_()
+    page.unroute(f"**/{late}")
     ready(page)
     expect(page.locator("#length input[type=number]")).to_have_value("32")  # the address has been read
     settle(page.locator("#length input[type=number]"))
@@ -155,10 +141,8 @@ def test_fields_that_plain_decoding_does_not_use_are_disabled_and_not_in_the_lin
 
 def test_a_copied_link_says_when_it_may_give_another_text(visit):
     page = visit("?method=gsd")
-    copied, button = (
-        page.locator("#setup .copied"),
-        page.get_by_role("button", name="Copy link to this set-up"),
-    )
+    copied = page.locator("#setup .copied")
+    button = page.get_by_role("button", name="Copy link to this set-up")
     button.click()
     expect(copied).to_have_text(re.compile("GSD may write another text, because auto chooses its trees anew"))
     pick(page.locator("#topology select"), "sequence")
@@ -177,10 +161,7 @@ def test_a_link_holds_the_tree_that_was_measured(visit, someone):
     page = visit("?method=gsd&topology=optimal&length=12&temperature=0.7&top-p=0.9&baseline=0")
     generate(page)
     page.wait_for_function("new URLSearchParams(location.search).has('tree')")
-    tree, text = (
-        page.evaluate("window.specdec.store.state.setup.tree"),
-        page.locator("#text .tokens").text_content(),
-    )
+    tree, text = state(page)["setup"]["tree"], page.locator("#text .tokens").text_content()
     assert f"tree={tree}" in page.url
     other = someone(page.url.replace(f"tree={tree}", "tree=1.1.1"))
     ready(other)

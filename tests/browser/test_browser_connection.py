@@ -142,16 +142,3 @@ def test_a_panel_whose_script_did_not_come_works_once_the_connection_is_back(som
             page.get_by_role("tab", name="Race lab").click()
         expect(verdict).to_be_empty()
     expect(verdict).to_contain_text("arrives first")
-
-
-def test_a_prompt_that_is_typed_before_the_opening_run_has_come_stays(blank, url):
-    held, released = [], False
-    blank.route("**/traces/**", lambda route: route.continue_() if released else held.append(route))
-    blank.goto(url)
-    enter(blank.locator("#prompt textarea"), "the cat")
-    assert held, "the page waits for its opening run"
-    released = True
-    for route in held:
-        route.continue_()
-    ready(blank)
-    expect(blank.locator("#prompt textarea")).to_have_value("the cat")

@@ -55,24 +55,21 @@ def test_the_copied_frame_plays_its_recorded_run_on_another_page(blank, url, fra
     )
 
 
-def test_a_run_by_its_settings_is_decoded_after_a_press(framed, url):
-    address = f"{url}/embed?prompt=Once+upon+a+time&method=gsd&k=3&length=12&seed=5&tree=1.1.1"
-    inside = framed(f'<iframe src="{address}" width="880" height="640"></iframe>').frame_locator("iframe")
-    assert inside.locator("#text .tokens .token").count() == 0
-    inside.get_by_role("button", name="Decode this run").click()
-    expect(inside.locator("#text .tokens .token:not(.rejected)")).to_have_count(12)
-    expect(inside.locator(".about")).to_contain_text("GSD")
-
-
-def test_the_frame_of_a_run_of_auto_decodes_its_text_again(blank, url, framed):
-    go(blank, f"{url}/?baseline=0&length=12")
+@pytest.mark.parametrize(
+    ("settings", "held", "method"),
+    [("", "topology=auto", "ERSD"), ("&method=gsd&topology=sequence&k=3", "tree=1.1.1", "GSD")],
+)
+def test_the_frame_of_a_run_decodes_its_text_again_after_a_press(blank, url, framed, settings, held, method):
+    go(blank, f"{url}/?baseline=0&length=12{settings}")
     generate(blank)
     code = frame_code(blank)
-    assert "topology=auto" in code
+    assert held in code
     text = blank.locator("#text .tokens .token:not(.rejected)").all_text_contents()
     inside = framed(code).frame_locator("iframe")
+    assert inside.locator("#text .tokens .token").count() == 0
     inside.get_by_role("button", name="Decode this run").click()
     expect(inside.locator("#text .tokens .token:not(.rejected)")).to_have_text(text)
+    expect(inside.locator(".about")).to_contain_text(method)
 
 
 def test_a_run_that_is_not_there_is_named(framed, url):

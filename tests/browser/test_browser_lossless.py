@@ -4,6 +4,7 @@ invalid values, and score the run in Watch."""
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.test_browser_screens import FITS_A_PHONE
 from tests.conftest import DESKTOP, PHONE, choose, enter, resize, serious_findings, settle, shows, to
 
 
@@ -78,13 +79,7 @@ def test_a_phone_shows_three_tokens_without_scrolling_sideways_and_axe_finds_not
     run(page)
     says(page, "No difference found")
     says(page, "In each group, the last tokens are in the order sun, cloud, rain, snow", ".spread")
-    page.wait_for_function("document.documentElement.scrollWidth <= 390")
-    page.wait_for_function(
-        """(() => {
-          const texts = [...document.querySelectorAll("#lossless svg text")];
-          return texts.length > 0 && texts.every((text) => parseFloat(getComputedStyle(text).fontSize) >= 12);
-        })()"""
-    )
+    page.wait_for_function(FITS_A_PHONE)
     expect(page.get_by_role("button", name="Run the check")).to_be_enabled()
     assert serious_findings(page, "#lossless-page") == []
 

@@ -21,42 +21,40 @@ from tests.conftest import (
 )
 
 HOSTILE = '</script><img src=x onerror="window.hacked=1">'
-MAKE = """({ rounds, width, below }) => {
-  // Rounds of width * (1 + below) nodes: one child of the root is accepted, then a correction.
-  const step = (path, kind, id, won, leading) =>
-    ({ path, position: 0, leading, winner_q: won, winner_p: won, trials: [], token_id: id, kind });
-  return Array.from({ length: rounds }, (_, number) => {
-    const won = number % width;
-    const nodes = [];
-    for (let i = 0; i < width; i++) {
-      const status = i === won ? "accepted" : "rejected";
-      nodes.push({ path: [i], token_id: i, text: ` t${i}x${number % 7}`, status, q: 0.1, p: 0.2 });
-    }
-    for (let i = 0; i < width; i++) for (let j = 0; j < below; j++) {
-      const status = i === won ? "rejected" : "unvisited";
-      nodes.push({ path: [i, j], token_id: 99 + j, text: ` b${j}y${number % 5}`, status, q: 0.1, p: null });
-    }
-    const leading = Array.from({ length: 16 }, (_, k) => ({
-      token_id: (won + k) % width, text: ` t${k}`, exponential: 0.1 * (k + 1), q: 0.1, p: 0.2,
+SHOW = """() => {
+  // Three hundred rounds of 384 nodes: one child of the root is accepted, then a correction.
+  const range = (length, make) => Array.from({ length }, (_, i) => make(i));
+  const rounds = range(300, (number) => {
+    const won = number % 16;
+    const node = (path, id, text, status) => ({ path, token_id: id, text, status, q: 0.1, p: 0.2 });
+    const nodes = [
+      ...range(16, (i) => node([i], i, ` t${i}x${number % 7}`, i === won ? "accepted" : "rejected")),
+      ...range(16 * 23, (i) => [Math.floor(i / 23), i % 23]).map(([i, j]) =>
+        node([i, j], 99 + j, ` b${j}y${number % 5}`, i === won ? "rejected" : "unvisited")),
+    ];
+    const leading = range(16, (k) => ({
+      token_id: (won + k) % 16, text: ` t${k}`, exponential: 0.1 * (k + 1), q: 0.1, p: 0.2,
       arrival_q: (k + 1) * (1 + (number % 3)), arrival_p: 0.5 * (k + 1),
     }));
+    const raced = { position: 0, leading, winner_q: won, winner_p: won, trials: [] };
     return {
       number, position: 0, nodes, text: "", finish: null,
       tokens: [
         { id: won, text: ` t${won}`, kind: "accepted" },
         { id: 999, text: " end", kind: "correction" },
       ],
-      steps: [step([], "accepted", won, won, leading), step([won], "correction", 999, won, leading)],
+      steps: [
+        { ...raced, path: [], token_id: won, kind: "accepted" },
+        { ...raced, path: [won], token_id: 999, kind: "correction" },
+      ],
       seconds: { draft: 0.01, evaluate: 0.02, verify: 0.001, rest: 0.001 },
     };
   });
-}"""
-SHOW = """({ rounds, width, below }) => {
-  const tree = { paths: [], num_draft_tokens: width, depth: 2 };
+  const tree = { paths: [], num_draft_tokens: 16, depth: 2 };
   const setup = { method: "ersd", prompt: "P", seed: 1, models: [], ...tree };
-  const run = { setup, prefillSeconds: 0, rounds: (MAKE)({ rounds, width, below }) };
-  window.specdec.store.show(run, { name: "file", title: "made", look: "", twin: null });
-}""".replace("MAKE", MAKE)
+  const source = { name: "file", title: "made", look: "", twin: null };
+  window.specdec.store.show({ setup, prefillSeconds: 0, rounds }, source);
+}"""
 
 
 def place(page):
@@ -326,7 +324,7 @@ def test_rounds_of_384_nodes_are_played_cheaply_and_their_labels_never_touch(pag
     """Ten rounds a second leave half of the main thread's time free. Both times are measured on this
     machine's processor."""
     resize(page, (1280, 1600))  # both drawings are visible
-    page.evaluate(SHOW, {"rounds": 300, "width": 16, "below": 23})
+    page.evaluate(SHOW)
     page.wait_for_function("document.querySelectorAll('#tree .drawing .node').length === 384")
     page.locator("#stepper .speed").select_option("fastest")
     session = page.context.new_cdp_session(page)

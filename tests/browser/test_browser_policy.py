@@ -4,7 +4,7 @@ visit weighs, and a short run of the command that measures the cost of watching.
 import json
 import time
 
-from tests.conftest import DESKTOP, OPENED, SLOW, host_of, viewport
+from tests.conftest import OPENED, SLOW, host_of
 from tests.stress import drawing, watched
 
 
@@ -17,12 +17,9 @@ def until(page, script):
         page.wait_for_timeout(100)
 
 
-def test_every_tab_and_a_run_keep_to_the_policy(browser, url):
-    context = browser.new_context(viewport=viewport(DESKTOP))
-    page = context.new_page()
-    told, hosts = [], set()
+def test_every_tab_and_a_run_keep_to_the_policy(someone, url):
+    page, told, hosts = someone("about:blank", is_new=True, bypass_csp=False), [], set()
     page.on("console", lambda message: message.type == "error" and told.append(message.text))
-    page.on("pageerror", lambda error: told.append(str(error)))
     page.on("request", lambda request: hosts.add(host_of(request.url)))
     page.goto(f"{url}/?length=8&baseline=0")
     until(page, "() => document.body.dataset.phase === 'idle'")
@@ -37,7 +34,6 @@ def test_every_tab_and_a_run_keep_to_the_policy(browser, url):
     assert "unsafe-eval" not in policy
     assert told == []
     assert hosts <= {"127.0.0.1", ""}
-    context.close()
 
 
 def test_the_first_load_is_light_and_a_slow_phone_plays_soon(browser, url):

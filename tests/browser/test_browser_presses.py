@@ -4,7 +4,7 @@ run."""
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import enter, generate, go
+from tests.conftest import RUNS, enter, generate, go
 
 PRESS = """async ([start, stop, presses, frames]) => {
   for (const press of presses) {
@@ -16,24 +16,10 @@ PRESS = """async ([start, stop, presses, frames]) => {
   }
 }"""
 """Press the buttons, with some frames between two presses."""
-TABS = {
-    "live": ("#generate", "#stop", "(({ state: { phase, message } }) => [phase, message])(specdec.store)"),
-    "compare": (
-        "#compare .run",
-        "#compare .stop",
-        "(({ phase, message }) => [phase, message])(specdec.compare?.state ?? {})",
-    ),
-    "losslessness": (
-        "#lossless-run",
-        "#lossless-stop",
-        "[document.body.dataset.check, document.querySelector('.lossless-error').textContent]",
-    ),
-}
-"""For each tab: the buttons that begin and stop a run, and a script for its phase and its message."""
 
 
 def opened(page, url, tab):
-    start, stop, state = TABS[tab]
+    start, stop, state = RUNS[tab]
     go(page, f"{url}/?tab={tab}&length=8&baseline=0&lossless.decodes=500&compare.length=8")
     page.wait_for_function(f"{state}[0]")  # the scripts of the tab have been loaded
     expect(page.locator(start)).to_be_enabled()
@@ -54,7 +40,7 @@ ENTERED = [(2, "enter stop enter"), (2, "start enter enter"), (2, "start stop en
 """Enter in the prompt does what Generate does."""
 
 
-@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize("tab", RUNS)
 def test_what_is_begun_after_stop_or_after_a_refused_request_runs(blank, url, tab):
     page = blank
     start, stop, state = opened(page, url, tab)
@@ -102,21 +88,6 @@ def test_two_visitors_and_two_tabs_of_one_visitor_who_press_quickly_do_not_hinde
             page.evaluate(PRESS, [start, stop, ["start", "stop", "start", "stop", "start"], 1])
     for page, names in zip(pages, buttons, strict=True):
         assert ends(page, *names) == ["done", ""]
-
-
-def test_a_page_that_is_left_during_a_run_prints_no_error(blank, url):
-    page, printed = blank, []
-    page.on("console", lambda message: message.type == "error" and printed.append(message.text))
-    go(page, f"{url}/?length=400")
-    for _ in range(2):
-        page.locator("#generate").click()
-        page.wait_for_function(
-            "(({ rounds, recorded }) => rounds.length > 0 && !recorded)(specdec.store.state)"
-        )
-        page.reload()
-        page.wait_for_function("window.specdec && document.body.dataset.phase === 'idle'")
-        expect(page.locator("#generate")).to_be_enabled()
-    assert printed == []
 
 
 def test_a_run_that_is_stopped_before_its_first_token_says_so_and_what_to_press(page):

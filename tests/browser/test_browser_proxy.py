@@ -6,6 +6,7 @@ import os
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.test_browser_classroom import closed, code_of, onward, predict
 from tests.conftest import CHROMIUM, DESKTOP, FLAGS, PHONE, SLOW, generate, go, to, viewport
 from tests.helpers.nginx import NGINX, nginx
 from tests.stress.visitors import serving
@@ -68,14 +69,11 @@ def test_a_class_meets_behind_a_proxy_and_in_the_frame_of_a_space(chromium, belo
     lecturer.get_by_role("button", name="Open a room").click()
     expect(lecturer.locator(".class-join .qr svg")).to_be_visible()
     expect(lecturer.locator(".class-join .link")).to_have_text(f"{below.removeprefix('http://')}/class")
-    code = lecturer.locator(".class-join .code").inner_text().replace(" ", "")
-    student.goto(f"{below}/class?room={code}")
+    student.goto(f"{below}/class?room={code_of(lecturer)}")
     expect(student.locator("h2")).to_have_text("You are in")
-    lecturer.locator(".class-join .close").click()
-    lecturer.get_by_role("button", name="Start: How often is a draft accepted?").click()
-    lecturer.locator("#lesson .next").click()
-    student.locator(".number input").fill("47")
-    student.get_by_role("button", name="Send").click()
+    closed(lecturer)
+    onward(lecturer)
+    predict(student)
     expect(lecturer.locator(".class .answered")).to_have_text("1 of 1 have answered")
     lecturer.get_by_role("button", name="Show the answers").click()
     for seen in (lecturer, student):

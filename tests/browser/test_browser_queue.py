@@ -1,14 +1,14 @@
 """Visitors of a model with one seat: a waiting visitor sees their place, and can use everything else."""
 
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
-import httpx
 import pytest
+from gradio_client import Client
 from playwright.sync_api import expect
 
 from tests.conftest import LONG, SLOW, enter, shows
 from tests.helpers.spoiled import WRONG, spoiled
-from tests.stress.visitors import ROOT, Site, serving
+from tests.stress.visitors import ROOT, serving
 
 
 @pytest.fixture(scope="module")
@@ -19,33 +19,28 @@ def served():
 
 
 @pytest.fixture(scope="module")
-def site(served):
-    return Site(served[0])
-
-
-@pytest.fixture(scope="module")
 def url(served):
     return served[0]
 
 
 @contextmanager
-def others(site, count):
+def others(url, count):
     """Long runs of other visitors, who leave at the end of the test."""
-    settings = site.defaults | {"max_new_tokens": 400, "topology": "batch", "k": 64, "baseline": True}
-    address = f"{site.address}/gradio_api/call/v2/decode"
-    chunks = []  # an iterator that is freed closes its stream
-    with ExitStack() as listening:
-        for _ in range(count):
-            event = httpx.post(address, json=settings).raise_for_status().json()["event_id"]
-            stream = httpx.stream("GET", f"{address}/{event}", timeout=None)
-            chunks.append(listening.enter_context(stream).iter_raw())
-            next(chunks[-1])  # the run has begun or waits
+    client = Client(url, verbose=False)
+    settings = {"topology": "batch", "k": 64, "max_new_tokens": 400, "baseline": True, "api_name": "/decode"}
+    jobs = [client.submit("Once upon a time", **settings) for _ in range(count)]
+    for job in jobs:
+        next(job)  # the run has begun or waits
+    try:
         yield
+    finally:
+        for job in jobs:
+            job.cancel()
 
 
-def test_a_visitor_who_waits_sees_the_place_and_can_replay_meanwhile(site, page):
+def test_a_visitor_who_waits_sees_the_place_and_can_replay_meanwhile(url, page):
     enter(page.locator("#length input[type=number]"), "8")
-    with others(site, 2):
+    with others(url, 2):
         page.locator("#generate").click()
         shows(page, ".run-status", "Waiting for the model: place ")
         page.locator("#replay select").select_option("long-run")
@@ -89,29 +84,26 @@ WORK = {
 """Tabs with work of the server: the button that begins it, and a script that is true once it goes on."""
 
 
-def test_a_server_that_dies_is_told_and_its_work_goes_on_once_it_is_back(browser, served):
+def test_a_server_that_dies_is_told_and_its_work_goes_on_once_it_is_back(someone, served):
     """The last test of this file: its server ends here."""
     address, process = served
-    with browser.new_context(bypass_csp=True) as context:
-        context.set_default_timeout(SLOW)
-        pages = {tab: context.new_page() for tab in WORK}
+    pages = {tab: someone(f"{address}/?tab={tab}&{LONG}") for tab in WORK}
+    for tab, page in pages.items():
+        expect(page.locator(f"#tab-{tab} {WORK[tab][0]}")).to_be_enabled()
+        page.wait_for_load_state("networkidle")
+    pages["live"].locator("#generate").click()
+    pages["live"].wait_for_function(
+        "(({ rounds, recorded }) => rounds.length > 2 && !recorded)(specdec.store.state)"
+    )
+    process.suspend()  # otherwise it would load the small pair before it dies
+    pages["payoff"].locator("#load-models").click()
+    process.kill()
+    for page in pages.values():
+        expect(page.locator("[role=alert]:visible")).to_contain_text("connection to the server is lost")
+    assert pages["live"].locator(".story .token").count() > 2  # the tokens so far stay
+    assert pages["live"].evaluate("document.body.dataset.phase") == "error"
+    with serving(port=int(address.rpartition(":")[2])):
         for tab, page in pages.items():
-            page.goto(f"{address}/?tab={tab}&{LONG}")
-            expect(page.locator(f"#tab-{tab} {WORK[tab][0]}")).to_be_enabled()
-            page.wait_for_load_state("networkidle")
-        pages["live"].locator("#generate").click()
-        pages["live"].wait_for_function(
-            "(({ rounds, recorded }) => rounds.length > 2 && !recorded)(specdec.store.state)"
-        )
-        process.suspend()  # otherwise it would load the small pair before it dies
-        pages["payoff"].locator("#load-models").click()
-        process.kill()
-        for page in pages.values():
-            expect(page.locator("[role=alert]:visible")).to_contain_text("connection to the server is lost")
-        assert pages["live"].locator(".story .token").count() > 2  # the tokens so far stay
-        assert pages["live"].evaluate("document.body.dataset.phase") == "error"
-        with serving(port=int(address.rpartition(":")[2])):
-            for tab, page in pages.items():
-                page.locator(".go-on button:visible").click()
-                expect(page.locator("[role=alert]:visible")).to_have_count(0)
-                page.wait_for_function(WORK[tab][1], timeout=6 * SLOW)
+            page.locator(".go-on button:visible").click()
+            expect(page.locator("[role=alert]:visible")).to_have_count(0)
+            page.wait_for_function(WORK[tab][1], timeout=6 * SLOW)

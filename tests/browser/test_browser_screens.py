@@ -54,7 +54,7 @@ FITS_A_PHONE = """() => {
   const size = (text) => parseFloat(getComputedStyle(text).fontSize);
   return document.documentElement.scrollWidth <= innerWidth
     && [...tab.querySelectorAll(".card, select, button")].every((part) => right(part) <= innerWidth)
-    && [...tab.querySelectorAll(":is(.lanes, .growth, .bars-area) text")].every((text) => size(text) >= 12);
+    && [...tab.querySelectorAll(":is(.lanes, .growth, #lossless) text")].every((text) => size(text) >= 12);
 }"""
 """Nothing is wider than a phone's screen, and the words of drawings have at least 12 pixels."""
 IS_WITHIN_THE_WINDOW = """() => {
@@ -236,6 +236,7 @@ ADDRESSES = {
     "": ("live", "Watch", "Decode"),
     "?trace=wide-tree&round=7": ("live", "Watch", "Decode"),
     "?prompt=Tom&method=gsd&seed=3&length=8": ("live", "Watch", "Decode"),
+    "?tab=nonsense": ("live", "Watch", "Decode"),
     "?lesson=trees": ("trees", "Understand", "Tree lab"),
     "?lecture=45": ("lessons", "Understand", "Lessons"),
     # an address from before this view had a tab of its own
@@ -402,7 +403,8 @@ def test_a_tab_at_rest_in_both_themes_while_it_runs_and_when_it_is_done(open_tab
         fine(page)
 
 
-def begun_and_done(page, button, phase):
+def begun_and_done(page, button, _, state):
+    phase = f"{state}[0]"
     page.evaluate(  # a short run may end before the test looks
         f"""() => new MutationObserver(() => {{ window.began ||= {BEGUN}.includes({phase}); }})
           .observe(document.documentElement, {{ attributes: true, subtree: true }})"""

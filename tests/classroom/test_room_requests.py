@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -17,26 +18,22 @@ from components.classroom import panel
 def visit(url):
     """Visitors with different addresses: `visit(source)` returns a function that sends a request with a
     token."""
-    clients = []
+    with ExitStack() as clients:
 
-    def at(source):
-        transport = httpx.HTTPTransport(local_address=source)
-        http = httpx.Client(base_url=url, timeout=60, transport=transport)
-        clients.append(http)
+        def at(source):
+            transport = httpx.HTTPTransport(local_address=source)
+            http = clients.enter_context(httpx.Client(base_url=url, timeout=60, transport=transport))
 
-        def ask(name, body=None, token="", params=None):
-            headers = {"x-class-token": token, "content-type": "application/json"}
-            if body is None:
-                return http.get(f"/class/{name}", headers=headers, params=params)
-            # not by httpx's own JSON, which refuses values that are sent here on purpose
-            content = body if isinstance(body, bytes) else json.dumps(body).encode()
-            return http.post(f"/class/{name}", content=content, headers=headers)
+            def ask(name, body=None, token="", params=None):
+                headers = {"x-class-token": token, "content-type": "application/json"}
+                if body is None:
+                    return http.get(f"/class/{name}", headers=headers, params=params)
+                # not by httpx's own JSON, which refuses values that are sent here on purpose
+                return http.post(f"/class/{name}", content=json.dumps(body).encode(), headers=headers)
 
-        return ask
+            return ask
 
-    yield at
-    for http in clients:
-        http.close()
+        yield at
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from html import unescape
 import pytest
 
 import specdec
-from components.decode import panels, traces
+from components.decode import traces
 from specdec.notebook import player, tree
 from specdec.notebook.bundle import bundled
 from specdec.notebook.shown import MOST_BYTES
@@ -37,10 +37,6 @@ def framed_page(shown):
     (inner,) = re.findall(r"srcdoc='([^']*)'", shown)
     (packed,) = re.findall(r'atob\("([^"]*)"\)', unescape(inner))
     return gzip.decompress(base64.b64decode(packed)).decode()
-
-
-def test_the_panels_are_those_of_the_page():
-    assert player.PANELS.read_text() == panels.offline(), "run python -m components.decode.panels"
 
 
 def test_a_page_asks_for_nothing(generation):
@@ -173,27 +169,19 @@ NOTEBOOK = "<!doctype html><meta charset=utf-8>{head}<body{body}>{output}"
 
 
 @pytest.fixture
-def opened(browser, tmp_path):
-    """Open outputs as a notebook would, offline. Returns the page, its requests and its errors."""
-    contexts = []
+def opened(someone, tmp_path):
+    """Open outputs as a notebook would, offline. Returns the page and the addresses that it asks for."""
 
-    def opened(output, head="", body="", scheme="light"):
-        settings = {"viewport": {"width": 960, "height": 800}, "offline": True, "reduced_motion": "reduce"}
-        context = browser.new_context(color_scheme=scheme, **settings)
-        contexts.append(context)
-        context.set_default_timeout(SLOW)
-        page = context.new_page()
-        said = []
-        page.on("request", lambda request: said.append(request.url))
-        page.on("pageerror", lambda error: said.append(str(error)))
+    def open_output(output, head="", body="", scheme="light"):
+        settings = {"bypass_csp": False, "offline": True, "reduced_motion": "reduce"}
+        page, asked = someone("about:blank", (960, 800), is_new=True, color_scheme=scheme, **settings), []
+        page.on("request", lambda request: asked.append(request.url))
         path = tmp_path / "notebook.html"
         path.write_text(NOTEBOOK.format(head=head, body=body, output=output))
         page.goto(path.as_uri())
-        return page, said
+        return page, asked
 
-    yield opened
-    for context in contexts:
-        context.close()
+    return open_output
 
 
 def played(page):
@@ -216,7 +204,7 @@ VS_CODE = policy(f"default-src 'none'; {INLINE}; child-src https: data:")
 
 @pytest.mark.parametrize("head", ["", VS_CODE], ids=["free", "VS Code's rules"])
 def test_a_token_brings_its_race_and_tree(opened, generation, head):
-    page, said = opened(html(generation), head)
+    page, asked = opened(html(generation), head)
     frame = played(page)
     assert page.locator(".specdec > .still").is_hidden()
     frame.locator("#text .tokens .token.accepted").first.click()
@@ -224,16 +212,16 @@ def test_a_token_brings_its_race_and_tree(opened, generation, head):
     assert frame.locator("#race .verdict").inner_text()
     frame.locator("#stepper .forward").click()
     assert frame.evaluate("window.specdec.store.state.decision") > 0
-    assert [each for each in said if not each.startswith(("file:", "about:srcdoc"))] == []
+    assert [each for each in asked if not each.startswith(("file:", "about:srcdoc"))] == []
 
 
 def test_hostile_text_is_text_in_the_frame(opened, generation):
-    page, said = opened(html(hostile(generation)))
+    page, asked = opened(html(hostile(generation)))
     frame = played(page)
     assert frame.locator("#text .prompt").inner_text().replace("\u2068", "").removesuffix("\n") == HOSTILE
     assert frame.locator("img").count() == 0
     assert page.evaluate("window.hacked") is frame.evaluate("window.hacked") is None
-    assert [each for each in said if not each.startswith(("file:", "about:srcdoc"))] == []
+    assert [each for each in asked if not each.startswith(("file:", "about:srcdoc"))] == []
 
 
 def test_the_still_picture_stands_where_no_script_runs(opened, generation):

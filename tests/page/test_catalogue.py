@@ -5,25 +5,28 @@ import typing
 
 import pytest
 
+from components.decode import panels
 from components.page import catalogue, schema, settings
 from components.page.assets import ASSETS
 from research.experiments.settings import STRATEGIES
 from specdec import trace
 from specdec.figures.topologies import FIXED, TOPOLOGIES
 from specdec.methods import METHODS
+from specdec.notebook import player
+
+GENERATED = {
+    "components.page.catalogue": {catalogue.SCRIPT: catalogue.script},
+    "components.page.settings": {settings.SCRIPT: settings.script},
+    "components.page.schema": {schema.SCRIPT: schema.script, schema.TYPES: schema.types},
+    "components.decode.panels": {player.PANELS: panels.offline},
+}
+"""The files that each command writes, and the functions that make their texts."""
 
 
-def test_the_scripts_have_the_names_of_the_catalogue():
-    assert catalogue.SCRIPT.read_text() == catalogue.script(), "run python -m components.page.catalogue"
-
-
-def test_the_scripts_have_the_rows_of_the_settings():
-    assert settings.SCRIPT.read_text() == settings.script(), "run python -m components.page.settings"
-
-
-def test_the_scripts_know_the_records_as_python_has_them():
-    for file, written in ((schema.SCRIPT, schema.script()), (schema.TYPES, schema.types())):
-        assert file.read_text() == written, "run python -m components.page.schema"
+@pytest.mark.parametrize("command", GENERATED)
+def test_generated_files_are_those_that_their_command_writes(command):
+    for file, text in GENERATED[command].items():
+        assert file.read_text() == text(), f"run python -m {command}"
 
 
 def test_every_kind_and_status_of_a_trace_has_its_meaning():

@@ -30,40 +30,23 @@ for (const range of RANGES) {
     const counts = values.map((value, i) => [value, i % 4]);
     const found = columns(range, counts);
     assert.ok(found.length <= 20);
-    assert.equal(
-      found.reduce((sum, { count }) => sum + count, 0),
-      total(counts),
-    );
+    const kept = found.reduce((sum, { count }) => sum + count, 0);
+    assert.equal(kept, total(counts));
     assert.equal(found[0].from, least);
   });
 }
 
 test("right is the choice that is, and a number that is close enough", () => {
-  assert.equal(
-    right({ choices: ["a", "b"], answer: 1 }, [
-      [0, 4],
-      [1, 3],
-    ]),
-    3,
-  );
-  assert.equal(
-    right({ range: [0, 9, 0.1], answer: 2.5, close: 0.4 }, [
-      [2, 1],
-      [2.1, 2],
-      [2.9, 4],
-      [3, 8],
-    ]),
-    6,
-  );
+  const choices = [4, 3].map((count, choice) => [choice, count]);
+  assert.equal(right({ choices: ["a", "b"], answer: 1 }, choices), 3);
+  const numbers = [2, 2.1, 2.9, 3].map((value, i) => [value, 2 ** i]);
+  assert.equal(right({ range: [0, 9, 0.1], answer: 2.5, close: 0.4 }, numbers), 2 + 4);
 });
 
 test("who does not see the columns hears them", () => {
-  const words = inWords({ range: [0, 100, 1], percent: true, answer: 50 }, [
-    [50, 2],
-    [51, 1],
-    [90, 1],
-  ]);
-  assert.match(words, /48% to 53%: 3; 90% to 95%: 1\. Right: 50%\.$/);
+  const counts = [50, 51, 90].map((value) => [value, 2]);
+  const words = inWords({ range: [0, 100, 1], percent: true, answer: 50 }, counts);
+  assert.match(words, /48% to 53%: 4; 90% to 95%: 2\. Right: 50%\.$/);
 });
 
 test("a code is read in two groups, a rate per call", () => {

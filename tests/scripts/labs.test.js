@@ -10,37 +10,27 @@ import { runs } from "./recorded.js";
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 const near = (value, wanted, by = 1e-12) => assert.ok(Math.abs(value - wanted) <= by, `${value} is not ${wanted}`);
+const tokensOf = (p, q) => p.map((entry, i) => ({ p: entry, q: q[i] }));
 const DISTRIBUTIONS = [[1], [0.5, 0.5], [0.7, 0.2, 0.1], [0, 0.25, 0.75]];
 
 test("a race is won by each token with its own probability", () => {
   const [p, races] = [[0.5, 0.3, 0.2], 20_000];
   const wins = [0, 0, 0];
   const drawn = exponentials(START_SEED, p.length * races);
-  for (let i = 0; i < races; i++)
-    wins[
-      first(
-        p.map((entry, j) => ({ p: entry, e: drawn[3 * i + j] })),
-        "p",
-      )
-    ] += 1;
+  for (let i = 0; i < races; i++) {
+    const tokens = p.map((entry, j) => ({ p: entry, e: drawn[3 * i + j] }));
+    wins[first(tokens, "p")] += 1;
+  }
   wins.forEach((count, i) => near(count / races, p[i], 0.015)); // four standard errors
 });
 
 test("a token without probability never arrives first, and one seed gives one race", () => {
   for (let seed = 0; seed < 100; seed++) {
-    const [a, b] = exponentials(seed, 2);
-    assert.equal(
-      first(
-        [
-          { q: 0, e: a },
-          { q: 1, e: b },
-        ],
-        "q",
-      ),
-      1,
-    );
-    assert.deepEqual(exponentials(seed, 2), [a, b]);
-    assert.ok(a > 0 && b > 0);
+    const drawn = exponentials(seed, 2);
+    const tokens = drawn.map((e, q) => ({ q, e }));
+    assert.equal(first(tokens, "q"), 1);
+    assert.deepEqual(exponentials(seed, 2), drawn);
+    assert.ok(drawn.every((e) => e > 0));
   }
 });
 
@@ -60,7 +50,7 @@ test("an entry that is set leaves the others their proportions, and all add up t
 test("the residual is what P has more than Q, normalised; where they are one, nothing is left", () => {
   for (const p of DISTRIBUTIONS) {
     for (const q of DISTRIBUTIONS.filter(({ length }) => length === p.length)) {
-      const left = residual(p.map((entry, i) => ({ p: entry, q: q[i] })));
+      const left = residual(tokensOf(p, q));
       if (p === q) assert.equal(left, null);
       else {
         near(sum(left), 1);
@@ -98,10 +88,8 @@ const tree = (rows) => nodesOf([[undefined, null], ...rows.slice(1)], RATES);
 test("a node's acceptance is the product of the rates on its path", () => {
   for (const rows of Object.values(ROWS)) {
     for (const node of tree(rows)) {
-      near(
-        node.acceptance,
-        node.path.reduce((product, index) => product * RATES[index], 1),
-      );
+      const product = node.path.reduce((rates, index) => rates * RATES[index], 1);
+      near(node.acceptance, product);
       assert.equal(node.depth, node.path.length);
       for (const child of node.children) assert.equal(child.parent, node);
     }
@@ -130,12 +118,7 @@ test("labels touch no other label, and the newest node has one where nothing is 
   for (const [i, a] of kept.entries()) {
     for (const b of kept.slice(i + 1)) assert.ok(Math.abs(a.x - b.x) >= 40 || Math.abs(a.y - b.y) >= 14);
   }
-  assert.ok(
-    thinned([
-      { x: 0, y: 0 },
-      { x: 1, y: 0 },
-    ]).size === 1,
-  );
+  assert.equal(thinned([0, 1].map((x) => ({ x, y: 0 }))).size, 1);
 });
 
 test("ticks are round, begin at 0 and stay within", () => {
@@ -157,17 +140,11 @@ test("a figure's colours are resolved by name, wherever they stand, and its data
 });
 
 test("what rounding leaves of p - q is nothing", () => {
-  const [p, q] = [0.1 + 0.2, 0.3];
-  assert.ok(p > q);
-  assert.equal(excess({ p, q }), 0);
-  assert.deepEqual(
-    residual([
-      { p, q },
-      { p: 0.5, q: 0.25 },
-      { p: 0.2, q: 0.45 },
-    ]),
-    [0, 1, 0],
-  );
+  const p = [0.1 + 0.2, 0.5, 0.2];
+  const q = [0.3, 0.25, 0.45];
+  assert.ok(p[0] > q[0]);
+  assert.equal(excess({ p: p[0], q: q[0] }), 0);
+  assert.deepEqual(residual(tokensOf(p, q)), [0, 1, 0]);
 });
 
 test("rules with several drafts are drawn and told beside the optimum of their kind", () => {
@@ -197,21 +174,16 @@ function asking() {
 
 test("a question to which Gradio gives no answer, because the server is gone, is told", async () => {
   const { box, asker } = asking();
-  await asker.ask(
-    async () => undefined,
-    () => assert.fail("used"),
-  );
+  const noAnswer = async () => undefined;
+  await asker.ask(noAnswer, () => assert.fail("used"));
   assert.match(box.textContent, /did not answer/);
   assert.equal(box.hidden, false);
 });
 
 test("results of an earlier question are marked until a question is answered, and each asker clears its own error", async () => {
   const { box, asker, marks } = asking();
-  const answers = async (asker, answer) =>
-    asker.ask(
-      async () => answer,
-      () => {},
-    );
+  const ignored = () => {};
+  const answers = (asker, answer) => asker.ask(async () => answer, ignored);
   await answers(asker, { error: "too large" });
   assert.equal(marks["data-outdated"], true);
   await answers(new Asker(box), {});
@@ -222,13 +194,7 @@ test("results of an earlier question are marked until a question is answered, an
 
 test("the caption of the curves is true of every R", () => {
   const k = Array.from({ length: 385 }, (_, i) => i);
-  const certain = {
-    optimal: k.map((i) => 1 + i),
-    sequence: k.map((i) => 1 + i),
-    batch: k.map((i) => Math.min(2, 1 + i)),
-  };
-  assert.match(
-    gained(certain),
-    /From k = 48 to 384, the optimal tree gains 336\.00 .* a sequence 336\.00 and a batch 0\.00/,
-  );
+  const every = k.map((i) => 1 + i);
+  const said = gained({ optimal: every, sequence: every, batch: k.map((i) => Math.min(2, 1 + i)) });
+  assert.match(said, /From k = 48 to 384, the optimal tree gains 336\.00 .* a sequence 336\.00 and a batch 0\.00/);
 });

@@ -4,8 +4,10 @@ import test from "node:test";
 globalThis.location = { search: "" };
 globalThis.document = { addEventListener: () => {} };
 globalThis.window = { specdec: {} };
+const { mountComparison, show } = await import("../../assets/page/models.js");
 const { pairWords } = await import("../../assets/page/pair.js");
 const { spoken } = await import("../../assets/shared/labels.js");
+const { state, stop } = await import("../../assets/shared/store.js");
 
 const words = (target, draft) =>
   pairWords([{ role: "target", name: target }, ...(draft ? [{ role: "draft", name: draft }] : [])]);
@@ -28,4 +30,22 @@ test("a question stands on one line, and a token of white space stays visible", 
   assert.equal(spoken("What is\n  this? "), "“\u2068What is this?\u2069”");
   assert.equal(spoken("\n"), "“\u2068⏎\u2069”");
   assert.equal(spoken("a\u202eb"), "“\u2068a[U+202E]b\u2069”");
+});
+
+const models = (name) => [{ name, role: "target" }];
+const seek = stop; // calls the listeners, as each step through a run does
+
+test("a run with other models than the server's asks the server once", () => {
+  let asked = 0;
+  const answer = { status: "rest", models: models("of the server") };
+  show(answer);
+  mountComparison(() => (asked += 1));
+  for (const run of ["run 1", "run 2"]) {
+    Object.assign(state, { run, setup: { models: models(`of ${run}`) } });
+    for (let i = 0; i < 3; i++) {
+      seek();
+      show(answer); // the server's answer
+    }
+  }
+  assert.equal(asked, 2);
 });

@@ -34,14 +34,13 @@ test("the opening tells the most instructive round step by step and the next one
 
 test("the sentences of a round say what was guessed, checked, kept and replaced, without holes", () => {
   show(runs["story.json"], { name: "story", round: 1, step: 3 });
-  const [round] = [state.rounds[1]];
+  const round = state.rounds[1];
   const told = captions(round);
   const guesses = guessesOf(round);
   const right = round.tokens.filter(({ kind }) => kind === "accepted").length;
-  assert.deepEqual(
-    guesses.slice(0, right).map(({ token_id }) => token_id),
-    round.tokens.slice(0, right).map(({ id }) => id),
-  );
+  const guessed = guesses.slice(0, right).map(({ token_id }) => token_id);
+  const accepted = round.tokens.slice(0, right).map(({ id }) => id);
+  assert.deepEqual(guessed, accepted);
   assert.match(told.guessed, /^The small model guesses ahead: six tokens, as a tree/);
   assert.match(told.checked, /^The large model checks .*in one slow call\.$/);
   assert.match(told.written, /large model (writes|adds) “.*read.*”.*: four tokens for one slow call\.$/);
@@ -52,21 +51,17 @@ test("a run's gain is compared with the recording's by its right guesses and the
   const other = { times: 2.5, right: 0.9, call: 0.25 };
   const why =
     "50% of the guesses are right (recording: 90%), and a small model's call takes 0.30 times as long as a large one's (recording: 0.25).";
-  assert.equal(
-    reasonWords({ times: 1.3, right: 0.5, call: 0.3 }, other),
-    `The gain is below the recording's 2.5 times: ${why}`,
-  );
+  const given = (times) => reasonWords({ times, right: 0.5, call: 0.3 }, other);
+  assert.equal(given(1.3), `The gain is below the recording's 2.5 times: ${why}`);
   assert.match(reasonWords({ ...other, times: 2.55 }, other), /^The gain is about/);
-  assert.equal(reasonWords({ times: null, right: 0.5, call: 0.3 }, other), `Compared with the recording: ${why}`);
+  assert.equal(given(null), `Compared with the recording: ${why}`);
   const own = figuresOf({ ...state, rounds: runs["code.json"].rounds });
   const link = new URLSearchParams(payoffLink(own));
   assert.equal(link.get("payoff.preset"), "here");
   assert.equal(Number(link.get("payoff.draft_step")).toFixed(2), own.call.toFixed(2));
   assert.ok(own.call > 0.1 && own.call < 0.5 && own.right > 0.8 && own.right < 1);
-  const rounds = runs["code.json"].rounds.map((round) => ({
-    ...round,
-    nodes: round.nodes.map((node) => ({ ...node, copied: true })),
-  }));
+  const copied = (round) => ({ ...round, nodes: round.nodes.map((node) => ({ ...node, copied: true })) });
+  const rounds = runs["code.json"].rounds.map(copied);
   const copies = figuresOf({ ...state, rounds }); // the small model drafted nothing, so it has no call
   assert.deepEqual([copies.call, copies.right, copies.totals.acceptance.rate_by_index], [null, own.right, []]);
   assert.match(reasonWords({ ...copies, times: 1.3 }, other), /of the guesses are right \(recording: 90%\)\.$/);
@@ -74,10 +69,8 @@ test("a run's gain is compared with the recording's by its right guesses and the
 
 // A run of two rounds with two tokens each, beside four tokens of plain decoding.
 const timedRun = (...pairs) => {
-  const round = (tokens) => ({
-    tokens: Array(tokens).fill({}),
-    seconds: { draft: 1, evaluate: 1, verify: 0, rest: 5 },
-  });
+  const seconds = { draft: 1, evaluate: 1, verify: 0, rest: 5 };
+  const round = (tokens) => ({ tokens: Array(tokens).fill({}), seconds });
   const timings = pairs.map(([run, plain]) => ({ run: [run, run], plain: Array(4).fill(plain) }));
   return { rounds: [round(2), round(2)], baseline: Array.from({ length: 4 }, () => round(1)), timings };
 };
@@ -128,17 +121,9 @@ test("a speed is that of whole repeats, and the account's figures agree with it"
   run.timings.forEach(({ plain }, i) => void (plain[i] = 4)); // each repeat is slow at another token
   const { times, low, high } = speed(run);
   assert.deepEqual([times, low, high], [7 / 4, 7 / 4, 7 / 4]);
-  const { timings } = run;
   run.baseline.at(-1).finish = "length";
-  show(
-    {
-      ...runs["story.json"],
-      baseline: run.baseline,
-      rounds: run.rounds.map((r) => ({ ...runs["story.json"].rounds[0], ...r })),
-      timings,
-    },
-    {},
-  );
+  const rounds = run.rounds.map((round) => ({ ...runs["story.json"].rounds[0], ...round }));
+  show({ ...runs["story.json"], ...run, rounds }, {});
   assert.match(account(), /: a call with guesses yields 2\.00 tokens and takes 1\.1 times as long\.$/);
 });
 

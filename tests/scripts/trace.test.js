@@ -54,12 +54,8 @@ test("whatever is broken or missing in a file, the message names its place", () 
       if (wrong === -1.5 && kept === null) continue;
       if (key === "seconds" && wrong?.not) continue; // all of its fields have defaults
       holder[key] = wrong;
-      const found = () => parse(JSON.stringify(source));
-      assert.throws(
-        found,
-        (error) => error.message.startsWith(name) && error.message.includes("should be"),
-        `${name} = ${wrong}`,
-      );
+      const isNamed = ({ message }) => message.startsWith(name) && message.includes("should be");
+      assert.throws(() => parse(JSON.stringify(source)), isNamed, `${name} = ${wrong}`);
     }
     holder[key] = kept;
   }

@@ -45,8 +45,8 @@ def pair():
 def decoded(pair, monkeypatch, capsys):
     monkeypatch.setattr(command, "_loaded", lambda options: pair)
 
-    def run(*arguments):
-        main([PROMPT, "--tokens", "20", "--topology", "sequence(3)", "--seed", "4", *arguments])
+    def run(*arguments, prompt=PROMPT):
+        main([prompt, "--tokens", "20", "--topology", "sequence(3)", "--seed", "4", *arguments])
         return capsys.readouterr().out
 
     return run
@@ -122,10 +122,9 @@ def test_the_choice_is_explained_with_the_drafted_tokens_of_each_round(pair, mon
 
 
 @pytest.mark.parametrize("drafter", [COPIES, MODEL_AND_COPIES])
-def test_drafters_that_copy_have_names(pair, monkeypatch, capsys, drafter):
-    monkeypatch.setattr(command, "_loaded", lambda _: pair)
-    main([REPEATING, "--tokens", "20", "--seed", "4", "--drafter", drafter, "--json"])
-    record = Generation.from_json(json.dumps(json.loads(capsys.readouterr().out)["generation"]))
+def test_drafters_that_copy_have_names(decoded, pair, drafter):
+    found = json.loads(decoded("--drafter", drafter, "--json", prompt=REPEATING))
+    record = Generation.from_json(json.dumps(found["generation"]))
     assert record.drafter == drafter
     assert any(node.copied for round in record.rounds for node in round.nodes)
     assert record.token_ids == specdec.generate(pair, REPEATING, max_new_tokens=20, seed=4).token_ids
@@ -270,19 +269,17 @@ def test_loading_says_how_far_it_is(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("closed", "status"), [("<&- >&- 2>&-", 0), ("--tokens 0 >&-", 1)])
-def test_closed_streams_are_no_error(closed, status):
-    line = f'"{sys.executable}" -m specdec Once --pair stories --topology simple --tokens 3 {closed}'
+@pytest.mark.parametrize(
+    ("line", "status", "said"),
+    [
+        ("{} Once --tokens 3 <&- >&- 2>&-", 0, ""),
+        ("{} Once --tokens 0 >&-", 1, ""),
+        ('echo "Once upon a time" | {} --tokens 8 --seed 1', 0, "8 tokens in"),
+    ],
+)
+def test_the_command_in_a_pipe_and_with_closed_streams(line, status, said):
+    line = line.format(f'"{sys.executable}" -m specdec --pair stories --topology simple')
     ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=500, check=False)
     assert ended.returncode == status
-    assert "Traceback" not in ended.stderr
-
-
-@pytest.mark.slow
-def test_the_command_itself_in_a_pipe():
-    line = f'"{sys.executable}" -m specdec --pair stories --topology "sequence(4)" --tokens 8 --seed 1'
-    line = ["sh", "-c", f'echo "Once upon a time" | {line}']
-    ended = subprocess.run(line, capture_output=True, text=True, timeout=500, check=False)
-    assert ended.returncode == 0
-    assert "8 tokens in" in ended.stdout
+    assert said in ended.stdout
     assert "Traceback" not in ended.stderr
