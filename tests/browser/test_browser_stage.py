@@ -400,8 +400,7 @@ ENDED = "Your run ended when the page was loaded again."
 
 def reload_in_a_run(page, button):
     page.get_by_role("button", name=button).click()
-    begun = "(({ phase, rounds }) => phase === 'running' && rounds.length > 0)(window.specdec.store.state)"
-    page.wait_for_function(begun)
+    page.wait_for_function("window.specdec.store.state.phase === 'running'")
     page.reload()
     expect(page.locator("#generate")).to_be_enabled()
 
