@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import accumulate
+from statistics import quantiles
 from typing import Any
 
 from specdec.trace import Round
@@ -247,7 +248,4 @@ def _assumed(rows: int) -> float:
 def undisturbed(seconds: Sequence[float]) -> float:
     """An estimate of the time without other work on the machine: the lower quartile, because other work only
     adds to the times."""
-    ordered = sorted(seconds)
-    below, quarters = divmod(len(ordered) - 1, 4)
-    first, second = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
-    return first + quarters / 4 * (second - first)
+    return quantiles(seconds, method="inclusive")[0] if len(seconds) > 1 else seconds[0]

@@ -27,7 +27,7 @@ _ASSUMED = tuple(0.3 + 0.67 * (low + high) / 2 for low, high in zip((0, *_KINDS)
 _PRIOR = 6.0
 """An assumed share counts as much as this many observed tokens."""
 _MEMORY = 32.0
-"""When a class has more tokens than this, its counts are halved, because a text changes."""
+"""When more tokens than this are counted, their counts are halved, because a text changes."""
 _SHORT_REST, _LONG_REST, _SURE = 6, 16, 0.8
 """Where copied paths replace the draft model for so many rounds, it drafts once to show whether that is still
 right, unless the first copied token is right with a probability of `_SURE`. The first rest has `_SHORT_REST`
@@ -60,12 +60,12 @@ class Stopping:
         self.price: Price | None = None
         self.recorded: int | None = None
         self.depth: int | None = None
-        self._tried = [_PRIOR] * len(_ASSUMED)
-        self._right = [_PRIOR * share for share in _ASSUMED]
+        # for each class of tokens, how many were tried, and how many of them were right
+        self._classes = [[_PRIOR, _PRIOR * share] for share in _ASSUMED]
         self._acceptance: dict[int, float] = {}
         self._firsts: dict[int, tuple[int, int]] = {}  # row -> its first child, and the kind of its token
         self._copied: Sequence[float] = ()
-        self._first = [0.0, 0.0]  # how many first children of any class were tried, and right
+        self._any = [0.0, 0.0]  # the same for first children of any class, without an assumption
         self._rested, self._rest = 0, _SHORT_REST
 
     def begin(self) -> None:
@@ -99,7 +99,7 @@ class Stopping:
 
         reached: the expected number of accepted nodes of this depth.
         """
-        tried, right = self._first
+        tried, right = self._any
         share, gain = (right + _PRIOR * price.accepted) / (tried + _PRIOR), 0.0
         for above, rows in enumerate(topology.levels[depth + 1 :], start=depth):
             missed = 1 - self._copied[above] if above < len(self._copied) else 1.0
@@ -115,7 +115,8 @@ class Stopping:
         for row, probability in first.items():
             children, kind = topology.children[row], bisect(_KINDS, probability)
             self._firsts[row] = children[0], kind
-            chance, left = self._right[kind] / self._tried[kind], self._acceptance[row]
+            tried, right = self._classes[kind]
+            chance, left = right / tried, self._acceptance[row]
             for child in children:
                 self._acceptance[child] = left * chance
                 left, chance = left * (1 - chance), _LATER
@@ -127,9 +128,9 @@ class Stopping:
         reached = sum(self._acceptance[row] for row in rows)
         if self._copied:
             return self._pays(topology, self.price, topology.depths[rows[0]], reached)
-        average = sum(self._right) / sum(self._tried)
+        tried, right = map(sum, zip(*self._classes, strict=True))
         price = self.price.level + self.price.node * sum(len(topology.children[row]) for row in rows)
-        return average * reached > price
+        return right / tried * reached > price
 
     def rename(self, rows: Mapping[int, int]) -> None:
         """Renumber the rows of the tree. rows: {old number: new number}; rows that it lacks are forgotten."""
@@ -142,11 +143,12 @@ class Stopping:
         for row in (0, *accepted):
             if row in self._firsts:
                 child, kind = self._firsts[row]
-                is_right = child in accepted
-                self._tried[kind] += 1
-                self._right[kind] += is_right
-                if self._tried[kind] > _MEMORY:
-                    self._tried[kind], self._right[kind] = self._tried[kind] / 2, self._right[kind] / 2
-                self._first = [self._first[0] + 1, self._first[1] + is_right]
-                if self._first[0] > _MEMORY:
-                    self._first = [count / 2 for count in self._first]
+                _count(self._classes[kind], child in accepted)
+                _count(self._any, child in accepted)
+
+
+def _count(counts: list[float], is_right: bool) -> None:
+    """Count one more token. counts: how many tokens were tried, and how many of them were right."""
+    counts[:] = counts[0] + 1, counts[1] + is_right
+    if counts[0] > _MEMORY:
+        counts[:] = counts[0] / 2, counts[1] / 2

@@ -94,7 +94,8 @@ def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own, 
                 first -= record.strips
                 record = matrix_record(record.next)
             count = min(end - strip, record.strips - first, at.PART // at.STRIP)
-            limit, column = record.limit - first * at.STRIP, record.column + first * at.STRIP
+            outputs = min(count * at.STRIP, record.limit - first * at.STRIP)
+            column = record.column + first * at.STRIP
             for side in range(2 if what == GATE else 1):
                 if side == 1:
                     record = matrix_record(record.next)
@@ -104,7 +105,7 @@ def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own, 
                 _multiply(record, first, count, x, stride, rows, own + side * rows * at.PART * 4)
             for row in range(rows):
                 sums, into = own + row * at.PART * 4, out + (row * across + column) * 4
-                _hand_over(what, min(count * at.STRIP, limit), sums, sums + rows * at.PART * 4, into)
+                _hand_over(what, outputs, sums, sums + rows * at.PART * 4, into)
             strip += count
         add_to_word(phase + 8 * at.DONE, taken)
     wait_for(phase + 8 * at.DONE, strips)
