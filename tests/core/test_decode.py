@@ -293,7 +293,8 @@ def test_closing_a_run_ends_it_and_keeps_its_record():
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_measured_acceptance_is_near_the_exact_one(method):
-    """Index 0, more than 100 trials: 5 standard errors. A false alarm has probability below 1e-6."""
+    """Index 0 on an order-0 source, with more than 100 trials: 5 standard errors. A false alarm has
+    probability below 1e-6."""
     p, q = random_table(6, 0, 3), random_table(6, 0, 4)
     pair = pair_of(p, q)
     exact = float(getattr(specdec.theory, f"{method}_acceptance")(p, q))

@@ -168,7 +168,8 @@ def test_a_token_without_draft_probability_is_never_drafted(method):
 
 
 def test_noise_of_neighbouring_positions_and_seeds_is_independent():
-    """Correlations are below 5 standard errors. A false alarm has probability below 1e-6."""
+    """The correlation of uniform noise is below 5 standard errors (a false alarm has probability below
+    1e-6)."""
     e = log_exponentials(7, range(64), 512).exp().flatten()
     other = log_exponentials(8, range(64), 512).exp().flatten()
     shifted = e.roll(512)

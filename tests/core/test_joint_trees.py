@@ -47,7 +47,8 @@ def grown(acceptances, cost, most=12):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_forest_is_faster_where_a_row_s_cost_does_not_depend_on_its_text(seed):
-    """Compared with all pairs of trees of up to three nodes, where rows and levels cost time."""
+    """Compared with all pairs of trees of up to three nodes. The target's rows and the draft's levels cost
+    time."""
     random = Random(seed)
     firsts = [random.uniform(0.2, 0.9) for _ in range(2)]
     acceptances = [np.array([first, random.uniform(0, min(first, 1 - first))]) for first in firsts]

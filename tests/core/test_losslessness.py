@@ -134,7 +134,8 @@ def test_p_values_of_a_right_sampler_are_not_too_small(masses, count):
 @pytest.mark.parametrize("mass", [1e-18, 1e-6, 0.001, 0.02, 0.3, 0.5])
 @pytest.mark.parametrize(("level", "count"), [(1e-3, 30), (2e-7, 150), (1e-3, 2000)])
 def test_two_cells_are_tested_exactly_by_the_binomial_distribution(count, level, mass):
-    """One outcome has nearly all counts, as at a low temperature. The share `detectable` is really found."""
+    """As at a low temperature: one outcome has nearly all counts. `detectable` is the share that is really
+    found."""
     distribution = {(0,): 1 - mass, (1,): 0.75 * mass, (2,): 0.25 * mass}
     if 0.75 * mass * count >= LEAST_EXPECTED:
         distribution = {(0,): 1 - mass, (1,): mass}

@@ -169,7 +169,8 @@ SHARED = {
     [*((used, False) for used in SHARED), ("all of it", True), ("every bit but the fourth", True)],
 )
 def test_seeds_that_give_the_same_text_are_found_at_any_distance(used, in_texts):
-    """Engines use a part of their seed, the control all of it. A false alarm has probability 1e-6."""
+    """Engines that use only a part of their seed. The control uses all of it. A false alarm has probability
+    1e-6."""
     pair, sample, prompt, settings = PAIR, categorical, [0], {"top_k": 0}
     if in_texts:
         pair, prompt = of_bytes(), "a"
@@ -307,7 +308,8 @@ def test_mistakes_are_named(changes, names):
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", [transformers, assisted])
 def test_engines_of_transformers_are_asked_with_their_seed(engine):
-    """100 decodes show that the engines run, end and reproduce. A false alarm has probability 1e-6."""
+    """100 decodes of three tokens, to test that the engines run, end and reproduce. A false alarm has
+    probability 1e-6."""
     target, draft = (tiny_model("llama", seed=seed, eos_token_id=None) for seed in (1, 2))
     pair = specdec.ModelPair(target, draft)
     report = audit(engine(pair), pair, [3, 4, 5], decodes=100, max_new_tokens=3, top_k=3)

@@ -44,7 +44,8 @@ def answering(pair, form, change=lambda asked: asked):
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["token_ids", ""])
 def test_a_server_of_the_completions_protocol(served, form):
-    """A model of bytes. The control samples otherwise. A false alarm has probability 1e-6."""
+    """A model of bytes behind HTTP. A false alarm has probability 1e-6. A server that samples otherwise
+    is detected."""
     (url, state), pair = served, of_bytes()
     asked = {"decodes": 150, "max_new_tokens": 2, "top_k": 5, "temperature": 0.3}
     engine = completions(url, None if form else "The cat", model="bytes")
@@ -88,7 +89,8 @@ def test_forwards_are_counted_where_a_server_says_how_many_drafts_were_accepted(
 
 @pytest.mark.parametrize("stops", [0, 25])
 def test_a_server_whose_texts_are_empty_at_once(served, stops):
-    """No text of this target ends, so one empty list is an error. A false alarm has probability 1e-6."""
+    """No text of this target ends, so one empty list among many is an error. A false alarm has probability
+    1e-6 without it."""
     (url, state), right = served, answering(PAIR, "token_ids")
 
     def answer(asked):

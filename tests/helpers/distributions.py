@@ -22,7 +22,8 @@ OTHER_RULES = tuple(rule for rule in DRAFTING if rule not in ("gsd", "ersd"))
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 """The smallest tree with siblings at the root and a second level below both."""
 FALSE_ALARM = 1e-6
-"""The probability that a χ² test of this project fails on correct code. With fixed seeds none does."""
+"""The probability with which one χ² test of this project fails on correct code. With fixed seeds it never
+does."""
 
 
 def random_table(vocab_size: int, order: int, seed: int, concentration: float = 1.0) -> Tensor:
@@ -109,7 +110,8 @@ def distance(distribution: dict, other: dict) -> float:
 def chi_square_p_value(
     samples: Iterable[tuple[int, ...]], distribution: dict[tuple[int, ...], float]
 ) -> float:
-    """The p-value of samples of a distribution. Bins with fewer than 5 expected counts become one."""
+    """The p-value of samples against a distribution. Bins with fewer than 5 expected counts are merged into
+    one."""
     counts = Counter(samples)
     assert counts.keys() <= {key for key, mass in distribution.items() if mass > 0}, "an impossible outcome"
     result = chi_square(counts, distribution)

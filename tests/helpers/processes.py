@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def printed(code: str, environment: Mapping[str, str] | None = None) -> str:
-    """The output of a program in the project's folder, with more variables. An error of it fails the test."""
+    """The output of a program in the project's folder, with these variables beside those of this process. An
+    error of the program fails the test."""
     settings = os.environ | {"PYTHONPATH": str(ROOT)} | (environment or {})
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=500)

@@ -35,7 +35,8 @@ def together_as_alone(
     at_once: int | None = None,
     **settings: Any,
 ) -> list[Generation]:
-    """The runs of a batch, each with the text of its run alone. A setting is one value or a list."""
+    """The runs of a batch. Each text must be that of its run alone. A setting is one value, or a list of one
+    for each prompt."""
     limit = {} if at_once is None else {"at_once": at_once}
     together = specdec.generate_many(pair, prompts, seeds=seeds, **limit, **settings)
     for number, (prompt, seed, run) in enumerate(zip(prompts, seeds, together, strict=True)):

@@ -72,7 +72,8 @@ def played(model, seed, rounds=12 if DEVICE == "cuda" else 3):
 
 @pytest.mark.parametrize(("family", "chosen"), [("llama", 23), ("qwen3", 11), ("mistral", 19)])
 def test_random_trees_have_the_logits_of_launched_kernels(family, chosen):
-    """Kernels take seconds. These seeds have prompts of 1, 250 and 300 tokens, and wide and deep trees."""
+    """Interpreted kernels take seconds. With these seeds they meet prompts of 1, 250 and 300 tokens, and wide
+    and deep trees."""
     changes = {"sliding_window": None} if family == "mistral" else {}
     model, launched = (model_of(family, captures, **changes) for captures in (True, False))
     for seed in range(4) if DEVICE == "cuda" else [chosen]:

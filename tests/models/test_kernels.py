@@ -162,7 +162,8 @@ def test_it_scores_what_the_models_own_forward_scores(name):
     ids=["float16", "bfloat16", "wide heads", "biases", "odd width"],
 )
 def test_half_precision_is_summed_in_float32(dtype, changes, kind):
-    """In pairs the inputs of matrices are rounded. The control: only rounding exceeds the bound."""
+    """In pairs the inputs of matrices are rounded. The control is the bound, which no product without
+    rounding exceeds."""
     model = HFModel(tiny_model("llama", dtype, **changes))
     if not isinstance(model.decoder, CompiledDecoder) and torch.__version__.startswith("2.8."):
         pytest.skip("torch 2.8 rounds so much in half precision that float32 sums do not pass for its own")
@@ -432,7 +433,8 @@ def test_it_is_compiled_where_the_disk_is_full(tmp_path, monkeypatch, caplog):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_many_runs_in_one_call_write_what_each_does_alone(dtype):
-    """Prompts of several pieces, and trees of several shapes. Each row is independent."""
+    """Prompts of several pieces and trees of several shapes, also in half precision: each row is
+    independent."""
     draft = HFModel(tiny_model("llama", dtype, vocab_size=1250))
     pair = endless(specdec.ModelPair(HFModel(_larger(dtype)), draft))
     prompts = [[3], [4, 5] * 70, [6, 7, 8], [9] * 40]

@@ -298,7 +298,8 @@ def test_the_embedded_pair_loads_offline_in_float32_and_takes_trees(pair):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_ersd_on_the_embedded_pair_is_drafter_invariant(dtype):
-    """Also in bfloat16, in which rounding once made two of three texts differ."""
+    """Also in bfloat16, in which rounding once made two of three texts differ: now nothing depends on the
+    tree."""
     pair = specdec.load_pair("stories", device="cpu", dtype=dtype)
     trees = (sequence(4), batch(4), specinfer(8), "auto")
     for seed, temperature in enumerate((0.0, 0.8, 1.0)):

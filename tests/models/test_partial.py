@@ -82,7 +82,8 @@ def test_races_give_the_text_of_plain_decoding(pair, temperature, topology):
 
 @pytest.fixture(scope="module")
 def expected(pair):
-    """Probability of each text of two tokens after [2]; the same if the first is one of the draft's ids."""
+    """Probability of each text of two tokens after [2], and of the texts whose first token is one of the
+    draft's ids."""
     first = pair.target.module(torch.tensor([[2]])).logits[0, -1].double().softmax(-1)
     second = pair.target.module(torch.tensor([[2, n] for n in range(VOCABULARY)])).logits[:, -1]
     both = (first[:, None] * second.double().softmax(-1)).tolist()

@@ -77,7 +77,8 @@ def test_the_scored_ids_have_the_most_probability_in_all_records():
 
 @pytest.mark.parametrize(("heat", "late"), [(1.0, 0.0), (0.7, 0.5), (1.0, 1.0)])
 def test_the_gradient_by_parts_is_the_gradient_of_the_loss(pair, trained, heat, late):
-    """Here autograd computes it from the whole loss."""
+    """The gradient is computed for some positions at a time. Here autograd computes it from the whole
+    loss."""
     embedding = pair.target.module.get_input_embeddings().weight.detach()
     _, learner = begun(embedding, trained, SMALL)
     record, rows = learner.records[0], torch.tensor([0, 2])

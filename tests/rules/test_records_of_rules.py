@@ -1,4 +1,5 @@
-"""Records of the rules of other papers say what was decided and what could be accepted."""
+"""Records of the rules of other papers say what was decided, and these rules run wherever methods are
+chosen."""
 
 import itertools
 from functools import cache
@@ -123,7 +124,8 @@ def test_several_drafts_from_many_tokens_have_an_optimum_at_every_eighth_positio
 
 
 def test_ersd_accepts_much_of_the_optimum_and_not_more():
-    """Accepted positions of a long text, and the sum of their optima. A false alarm has probability 1e-6."""
+    """Accepted positions of a long text on batch(3), compared with the sum of their optima. A false alarm has
+    probability 1e-6."""
     g = run("ersd", batch(3), max_new_tokens=2000)
     steps = [round.steps[0] for round in g.rounds if round.nodes]
     accepted, most = sum(step.kind == "accepted" for step in steps), [step.optimum for step in steps]

@@ -1,4 +1,5 @@
-"""The rules of other papers on whole decodes: texts have the target's distribution."""
+"""The rules of other papers on whole decodes: the text has the target's distribution, by enumeration and by
+χ²."""
 
 import numpy as np
 import pytest
