@@ -1,5 +1,4 @@
-"""Records of the rules of other papers say what was decided, and these rules run wherever methods are
-chosen."""
+"""Records of the rules of other papers say what was decided and what could be accepted."""
 
 import itertools
 from functools import cache
