@@ -18,7 +18,8 @@ export function mount(element, props, server) {
 
   const find = (selector) => element.querySelector(selector);
   const plots = new Map();
-  let [view, method] = [null, null];
+  let view = null;
+  let method = fields.method.default;
 
   function draw() {
     const shown = view.figures.filter((figure) => !figure.method || figure.method === method);
@@ -70,7 +71,7 @@ export function mount(element, props, server) {
   new Asker(find(".message"), [element]).ask(() => server.shipped({}), take);
   offer("experiments", {
     fields,
-    get: () => (method ? { method } : {}),
+    get: () => ({ method }),
     set: (values) => {
       method = values.method;
       if (view) [choices, draw].forEach((step) => step());

@@ -78,9 +78,8 @@ function draw(element, state, tell) {
   drawProgress(element, state);
   setText(element.querySelector(".outcome"), OUTCOME[state.isAsking ? "asking" : state.status]?.(state) ?? "");
   const why = state.message?.replace(/\.$/, "");
-  const failed =
-    state.status === "failed" ? `${state.title} was not loaded: ${why}. The current pair stays in use.` : "";
-  tell(state.refused || failed);
+  const hasFailed = state.status === "failed" && !state.isAsking;
+  tell(state.refused || (hasFailed ? `${state.title} was not loaded: ${why}. The current pair stays in use.` : ""));
 }
 
 // Follows the loading of a pair: by a stream if this visitor began it, otherwise by a question every few seconds.

@@ -27,10 +27,13 @@ export const many = (number) =>
     ? number.toLocaleString("en", { notation: "compact", compactDisplay: "long", maximumSignificantDigits: 2 })
     : `10${superscript(Math.floor(Math.log10(number)))}`;
 
+// A p-value in words: the number, or a bound if it is too small for the server's numbers.
+const bounded = (p) => (p < LEAST ? `< ${pValue(LEAST)}` : pValue(p));
+
 // The p-value of a whole text in words. values: the p-values of its beginnings.
 export function pValueOf(values) {
   const p = values.at(-1);
-  return p < LEAST ? `p < ${pValue(LEAST)}` : `p = ${pValue(p)}`;
+  return `p ${p < LEAST ? "" : "= "}${bounded(p)}`;
 }
 
 // Sentences that name the scored run and explain its p-value.
@@ -51,4 +54,4 @@ export function about(setup, tokens, p, certain) {
 
 // Rows of the table: each token with its score and the p-value up to it.
 export const rows = (texts, { places, scores, p_values }) =>
-  places.map((place, i) => [String(i + 1), texts[place], scores[i].toFixed(2), pValue(p_values[i])]);
+  places.map((place, i) => [String(i + 1), texts[place], scores[i].toFixed(2), bounded(p_values[i])]);

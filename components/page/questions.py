@@ -108,9 +108,8 @@ def _shown(error: str) -> str:
 
 def _in_words(path: _Path) -> str:
     """The name of a part of the question, for a message to a visitor. Rows of a table are counted from 1."""
-    return (
-        ", ".join(part if isinstance(part, str) else f"entry {part + 1}" for part in path) or "the question"
-    )
+    words = [part.replace("_", " ") if isinstance(part, str) else f"entry {part + 1}" for part in path]
+    return ", ".join(words) or "the question"
 
 
 def _sendable(answer: Answer) -> Answer:

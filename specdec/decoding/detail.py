@@ -28,9 +28,9 @@ _NEGLIGIBLE = -80.0
 """The logarithm of a probability so small that its sum over any vocabulary is below the rounding of
 float64."""
 
-LEADING = 8
+LEADING = 4
 """The record of a race has this many first arrivals under Q and this many under P, besides the drafted
-children and the decided token."""
+children and the decided token. The page shows no more bars."""
 MOST_DRAFTS, MOST_TOKENS = 16, 16_384
 """`trace.Step.optimum` is not computed for more than `MOST_DRAFTS` drafts, nor for several drafts if more
 than `MOST_TOKENS` tokens have q > 0, because it would take longer than 10 ms. For one draft it takes less

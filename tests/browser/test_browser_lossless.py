@@ -122,7 +122,7 @@ def test_a_run_is_known_by_its_seed_and_by_no_other(watermark):
     expect(page.locator("#watermark tbody tr")).to_have_count(63)
     page.locator("#watermark .other-seed").fill("-1")
     page.locator("#watermark .other-seed").blur()
-    expect(page.locator("#watermark .error-box")).to_contain_text("other_seed = -1")
+    expect(page.locator("#watermark .error-box")).to_contain_text("other seed = -1")
 
 
 def test_a_button_leads_to_it_another_run_is_scored_and_axe_finds_nothing_on_any_screen(watermark):

@@ -66,7 +66,7 @@ def test_no_panel_fails_at_a_question_of_another_kind(function):
         assert answer["error"].startswith(("the question = ", *(f"{name}: field" for name in NEEDED)))
 
 
-NEEDED = ("p", "acceptance", "sentence", "method", "weights", "prompt", "token_ids", "preset")
+NEEDED = ("p", "acceptance", "sentence", "method", "weights", "prompt", "token ids", "preset")
 GUESSED = {"prompt": "Tom had a red ball.", "seed": 3, "temperature": 0.5, "written": [], "typed": "he"}
 MARKED = {"token_ids": [3], "first_position": 0, "seed": 0, "other_seed": 1}
 SPLIT = {"method": "greedy_rejection", "p": [1, 1], "q": [1, 1]}
@@ -101,20 +101,20 @@ MISTAKES = [
     (guessed, GUESSED | {"seed": -1}, "seed = -1"),
     (guessed, GUESSED | {"temperature": math.nan}, "temperature = nan"),
     (guessed, GUESSED | {"temperature": 1e9}, "temperature = 1000000000.0"),
-    (watermark.marked, MARKED | {"token_ids": []}, "token_ids = []: list should have at least 1 item"),
+    (watermark.marked, MARKED | {"token_ids": []}, "token ids = []: list should have at least 1 item"),
     (watermark.marked, MARKED | {"token_ids": [0] * 401}, "should have at most 400 items"),
-    (watermark.marked, MARKED | {"token_ids": [-1]}, "token_ids, entry 1 = -1"),
-    (watermark.marked, MARKED | {"token_ids": ["3"]}, "token_ids, entry 1 = '3'"),
+    (watermark.marked, MARKED | {"token_ids": [-1]}, "token ids, entry 1 = -1"),
+    (watermark.marked, MARKED | {"token_ids": ["3"]}, "token ids, entry 1 = '3'"),
     (watermark.marked, MARKED | {"seed": 2**64}, "seed = 18446744073709551616"),
-    (watermark.marked, MARKED | {"other_seed": None}, "other_seed is empty"),
-    (watermark.marked, MARKED | {"first_position": -1}, "first_position = -1"),
+    (watermark.marked, MARKED | {"other_seed": None}, "other seed is empty"),
+    (watermark.marked, MARKED | {"first_position": -1}, "first position = -1"),
     (paid, {"preset": "mars"}, "preset = 'mars' is not one of here, smollm2"),
     (paid, PAID | {"texts": 0}, "texts = 0: should be greater than or equal to 1"),
     (paid, PAID | {"texts": 1.5}, "texts = 1.5: should be a valid integer"),
     (paid, PAID | {"acceptance": math.nan}, "acceptance = nan"),
     (paid, PAID | {"rows": [1, 1, 0.5, 1, 1, 1]}, "rows, entry 3 = 0.5"),
     (paid, PAID | {"rows": [1]}, "rows = [1]"),
-    (paid, PAID | {"draft_step": -1}, "draft_step = -1"),
+    (paid, PAID | {"draft_step": -1}, "draft step = -1"),
     (paid, PAID | {"shape": "ring"}, "shape = 'ring'"),
 ]
 for answer in (race_lab.exact, race_lab.simulated):
