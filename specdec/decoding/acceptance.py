@@ -96,7 +96,7 @@ def only_sequences(pair: ModelPair) -> bool:
 def measuring(
     pair: ModelPair, settings: RunSettings, prompt_ids: Sequence[int] | None = None, thorough: int = 1
 ) -> Steps[np.ndarray]:
-    """Acceptance by child index [up to 8] of this pair, from texts that are decoded on first use.
+    """Measures acceptance by child index [up to 8] on decoded texts; the pair stores the result.
 
     prompt_ids: the prompt of the texts; None takes a few fixed prompts. thorough: multiplies the number of
     decoded tokens, `_TOKENS`. ValueError if the pair can't draft.
@@ -126,7 +126,7 @@ def measuring(
 def trial(
     pair: ModelPair, settings: RunSettings, tree: Topology, prompts: Sequence[Sequence[int]], number: int
 ) -> Engine:
-    """An engine for text number `number` of a measurement along this tree, with a seed of its own."""
+    """An engine that decodes text `number` of a measurement on this tree, with a seed of its own."""
     settings = settings._replace(max_new_tokens=_TOKENS // len(prompts), detail=False)
     # The prompt leaves room for the deepest tree in both contexts.
     room = min(pair.target.context_length, pair.drafting.context_length) - LONGEST.depth - 2

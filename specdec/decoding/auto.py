@@ -7,9 +7,9 @@ Algorithm 3 (`joint_trees`) and plain decoding (the empty tree), the one with th
 expected second is chosen. The second, fifth and eighth round of a pair are plain, because all trees are
 compared with them. Runs that are decoded together share one budget of rows.
 
-Stopping in the middle of a tree saves time if a draft model's forward pass takes longer than the decision to
-stop. Such a model gets a deeper tree, and a price for each further level: the tokens that the level must
-promise. It stops before a level that promises fewer (`drafters.stopping`).
+If a draft model's forward pass takes longer than the decision to stop, the model may stop in the middle of a
+tree (`drafters.stopping`). Its tree is made deeper, and each further level gets a price in expected tokens.
+The model stops before a level from which fewer tokens are expected.
 
 No tree depends on noise that is used afterwards to decide about its tokens. Apart from measured times, a tree
 depends only on verified nodes of earlier rounds of its text, on texts with other seeds, and on its levels
@@ -82,11 +82,12 @@ def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int
 class _Own:
     """The state of `AutoTrees` for one run.
 
-    counts: the counts of the run and those known before it. alone: those of the run alone. idle: the number
-    of latest rounds with the empty tree. pause: the run drafts again after this many of them. look: the
-    number of coming rounds that draft one token only to observe acceptance; None outside of such a look.
-    price: that of a further level. is_due: whether a tree is chosen for the next round in any case. is_plain:
-    whether the present tree is empty; a draft model that rests beside a copied path has another one.
+    counts: the verified nodes of this run and of earlier ones. alone: those of this run only. idle: the
+    number of rounds with the empty tree since the last other tree. pause: after this many idle rounds a look
+    begins. look: the number of rounds left in a look, in which one token is drafted only to observe its
+    acceptance; None outside of a look. price: the price of a further level. is_due: whether a tree is chosen
+    for the next round in any case. is_plain: whether the present tree is empty; the tree of a draft model
+    that rests beside a copied path is not.
     """
 
     counts: Counts
@@ -99,7 +100,7 @@ class _Own:
     is_plain: bool = False
 
     def learn(self, round: Round, planted: Topology) -> None:
-        """Count the acceptance of this tree, and rounds without drafts."""
+        """Count the verified nodes of a round on this tree, and whether the round was idle or in a look."""
         counts = Counts.of(round, planted)
         self.counts.add(counts)
         self.alone.add(counts)
@@ -107,10 +108,11 @@ class _Own:
         if self.look and any(not node.copied for node in round.nodes):
             self.look -= 1
 
-    def looked(self, best: Topology) -> Topology:
+    def next_tree(self, best: Topology) -> Topology:
         """The tree for the next round: the best one, unless it is empty.
 
-        If it is empty, one token is drafted now and then, to see whether drafting has become worth its time.
+        While the best tree is empty, the rounds of a look draft one token now and then, to see whether
+        drafting has become worth its time.
         """
         if best.num_draft_tokens:
             self.pause, self.look = _FIRST_PAUSE, None
@@ -178,24 +180,24 @@ class AutoTrees:
         return result
 
     def _next(self, run: Run, best: Topology, texts: int, costs: RoundCost) -> Topology:
-        """The tree for the next round of a run, from its best tree.
+        """The tree for the next round of a run. The price of a further level is stored in the run's state.
 
-        If the draft model decides itself where to stop, the tree is made deeper. texts: the number of runs
-        that are decoded together.
+        best: the fastest tree, which is made deeper if the draft model decides where to stop. texts: the
+        number of runs that are decoded together.
         """
         own, stops = self._of(run), entry_of(run.settings.drafter).uses_model and not costs.most_repeated
         own.price, own.is_due = None, False
         if best.num_draft_tokens and stops and costs.draft.seconds(1, 1) > SHORT:
             own.price = price_of_level(_for_pair(self._pair, own.counts.vector()), best, costs, texts)
             best = deepened(best)
-        return own.looked(best)
+        return own.next_tree(best)
 
     def price(self, run: Run) -> Price | None:
         """The price of a further level of the run's present tree; None if all of it should be drafted."""
         return self._of(run).price
 
     def choice(self, run: Run, texts: int = 1) -> Choice:
-        """The best tree for this run now, as if all texts had its acceptance."""
+        """The best tree for this run now, if all texts had this run's acceptance."""
         costs = self._times.costs(self._pair.target.most_repeated)
         return chosen(_for_pair(self._pair, self._of(run).counts.vector()), costs, texts)
 

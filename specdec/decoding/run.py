@@ -139,8 +139,8 @@ class Run(Iterator[Round]):
     """One decoding run: an iterator over its rounds, with its settings and its record.
 
     seed: the seed in use. prompt_ids: the prompt's tokens. generation: the record of all rounds so far.
-    begun: whether a caller already advances the run. follows: whether "auto" chooses its trees. `close()`
-    ends the run early and frees its caches, as its normal end does.
+    begun: whether a caller already advances the run. follows: whether "auto" chooses its trees. The caches
+    are freed when the text ends, or when `close()` ends the run early.
     """
 
     def __init__(
@@ -175,9 +175,9 @@ class Run(Iterator[Round]):
         return next(self._iterator)
 
     def begin(self, trees: AutoTrees) -> Engine:
-        """Create the caches and the noise of a run that has not begun.
+        """Create the caches and the noise of a run. ValueError if the run has begun already.
 
-        From now on the caller advances the run, and sets the trees that `trees` chooses.
+        From now on the caller advances the returned engine, and gives it the trees that `trees` chooses.
         """
         if self.begun:
             raise ValueError(

@@ -34,7 +34,7 @@ class Trees:
 
     first: the tree of the first round. present: the tree of the next round. later: the trees that a record
     prescribes, by the number of their first round; None if the tree never changes, empty if the caller may
-    set another `present` between rounds. so_far: the trees so far by the number of their first round.
+    set another `present` between rounds. so_far: the used trees, by the number of their first round.
     """
 
     def __init__(self, first: Tree, later: Mapping[int, RoundTree] | None = None):
@@ -59,8 +59,8 @@ class Trees:
         return tuple(trees) if len(trees) > 1 or any(tree.depth is not None for tree in trees) else ()
 
     def add(self, number: int, depth: int | None) -> None:
-        """Adds the present tree, with its first round `number`, if the round before had another tree. depth:
-        the depth at which the draft model stopped."""
+        """Records the present tree as that of round `number`, unless the round before had the same one.
+        depth: the depth at which the draft model stopped."""
         if isinstance(self.present, Topology):
             tree = RoundTree(self.present, depth)
             if tree != next(reversed(self.so_far.values()), None):
