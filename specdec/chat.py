@@ -89,8 +89,8 @@ class _Controls:
     """The control tokens of a tokenizer, as strings and as ids.
 
     They are its special tokens. In a user's message, added tokens that the chat template names count too,
-    because some models mark turns with them. A model's own answer may contain these, for example around its
-    thoughts, and the template looks for them there.
+    because some models mark turns with them. In a model's own answer such added tokens do not count: they may
+    stand around its thoughts, where the template looks for them.
     """
 
     def __init__(self, tokenizer: Any, split: Split, user: bool):

@@ -105,7 +105,7 @@ def load_pair(
 
 
 class _Wanted(NamedTuple):
-    """Two models, or pairs of ours, by their names, and the dtypes that were asked for."""
+    """The target and the draft by name or place, or by the name of a pair of ours, and their dtypes."""
 
     target: str | Path
     draft: str | Path | None

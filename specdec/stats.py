@@ -19,7 +19,7 @@ from specdec.trace import Round
 from specdec.trace.acceptance import counted
 
 Z = 1.96
-"""The half width of a 95% interval in standard errors; for means, it needs 30 prompts or more."""
+"""The half width of a 95% interval in standard errors. It is too small for means of fewer than 30 prompts."""
 
 
 @dataclass(frozen=True)

@@ -238,9 +238,8 @@ def _doubled(first: int, end: int) -> Iterator[int]:
 
 
 class TokenTexts(dict[int, str]):
-    """The name of a token by itself: its text, or its bytes as `<E2 80>` if they are not a complete
-    character. A name is computed on its first use.
-    """
+    """A name for each token id: the token's text, or its bytes as `<E2 80>` if they are not a complete
+    character. A name is computed on its first use."""
 
     def __init__(self, tokenizer: Any | None):
         super().__init__()

@@ -51,7 +51,8 @@ def encode_indices(indices: Sequence[int], distribution: Sequence[float] | np.nd
 def decode_indices(data: bytes, count: int, distribution: Sequence[float] | np.ndarray) -> list[int]:
     """Decode the output of `encode_indices`, for this number of indices and the same distribution.
 
-    The data contains neither of these and no checksum: damaged data gives wrong indices or an AssertionError.
+    The data does not contain this number, the distribution or a checksum: damaged data gives wrong indices or
+    an AssertionError.
     """
     model, size = _index_model(distribution)
     decoder = constriction.stream.queue.RangeDecoder(np.frombuffer(data, "<u4").astype(np.uint32))

@@ -25,8 +25,9 @@ MOST_PROPOSALS = 100_000
 
 
 class ChannelStream(IntEnum):
-    """Random numbers independent of decoding's. PROPOSAL, TEST: for the proposals of greedy rejection
-    sampling and Alice's tests. POISSON: for the race of the Poisson functional representation."""
+    """The purposes of the codecs' random numbers, which are independent of decoding's. PROPOSAL, TEST: the
+    proposals of greedy rejection sampling and Alice's tests. POISSON: the race of the Poisson functional
+    representation."""
 
     PROPOSAL = 16
     TEST = 17

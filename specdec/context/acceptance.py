@@ -16,9 +16,9 @@ from specdec.context.features import WIDTH
 from specdec.trace import Method
 
 STAGES: dict[Method, tuple[str, ...]] = {"gsd": ("node", "tested", "drafted"), "ersd": ("drafted",)}
-"""For each method, the stages at which acceptance is estimated from more and more features. GSD's are q at
-"node", also the tests' uniforms at "tested", and also the children at "drafted". ERSD's are q, the children
-and their arrival times."""
+"""For each method, the stages at which acceptance is estimated. GSD's features at "node" come from q, at
+"tested" also from the uniforms of the tests, and at "drafted" also from the children. ERSD's features come
+from q, the children and their arrival times."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from specdec.trace import Round
 _KEPT = 16
 """For each number of texts and rows, this many of the latest times are stored."""
 _LEAST = 3
-"""A number of rows counts as measured when it has this many times, because the first forward passes of a size
-are slow."""
+"""A number of rows counts as measured once this many of its forward passes were timed, because the first
+passes of a size are slow."""
 _ROW, _DRAFT = 0.03, 0.12
 """The assumed times of a further row and of a draft model's forward pass, until they are measured. The unit
 is the time of the target's forward pass over one row. They are low, so that larger trees are tried and their
@@ -144,9 +144,9 @@ class RoundTimes:
     """The latest times of a pair's rounds, for single texts and for several together, and the costs that
     follow from them.
 
-    Times of forward passes are kept by the number of texts and the rows of each text. The other times of a
-    text's round are kept by the number of its drafted tokens. kept: how many times of each kind are kept;
-    None keeps all.
+    The seconds of forward passes are stored by the number of texts and the rows of each text, all other
+    seconds of a text's round by the number of its drafted tokens. kept: for each of these numbers, how many
+    of the latest measurements are stored; None stores all.
     """
 
     def __init__(self, kept: int | None = _KEPT):

@@ -121,7 +121,7 @@ def measure_acceptance(
     used, which gives every caller the same result. The rates may increase at some index, by chance or truly.
     Under traversal verification, SpecInfer and SpecTr, a child's acceptance depends on the rest of its tree.
     For these methods the result is GSD's acceptance, because trees grown from it yield more tokens than trees
-    grown from the method's own acceptance. ValueError as in `stream`.
+    grown from the method's own acceptance. ValueError as in `stream`, and for "ar", which drafts nothing.
     """
     settings = RunSettings.of(
         method=method, max_new_tokens=1, temperature=temperature, top_k=top_k, top_p=top_p

@@ -44,7 +44,7 @@ class Trees:
 
     @property
     def all_empty(self) -> bool:
-        """Whether no round of the run has a tree."""
+        """Whether the tree of every round is empty."""
         return not self.first.num_draft_tokens and self.later is None
 
     @property

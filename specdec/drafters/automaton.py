@@ -30,8 +30,8 @@ class SuffixAutomaton:
     """All strings of a text, in memory and time linear in its length.
 
     A new token updates the counts and places of at most `_COUNTED` states: those of the longest strings that
-    end with it. Only a text that repeats a few tokens hundreds of times has more such states. Their strings
-    then keep smaller counts and earlier places.
+    end with this token. Only a text that repeats a few tokens hundreds of times has more such states. The
+    counts of the shortest strings are then too small, and their places too early.
 
     whole: the state of the text itself; its `shorter` has the longest suffix that occurred before.
     """
@@ -54,7 +54,7 @@ class SuffixAutomaton:
             self.extend(token_id)
 
     def after(self, match: Occurring) -> Iterator[int]:
-        """Yields, without end, the tokens that followed the second to last occurrence of these strings.
+        """Yields, without end, the tokens that followed the second to last occurrence of the state's strings.
 
         A copy that reaches the text's end continues with the tokens it has copied.
         """

@@ -33,7 +33,7 @@ class Parts(NamedTuple):
 
     model: the pair's draft model, if it has one. sampling: the draft's settings. stopping: decides where a
     draft model ends a tree. independent: whether the method's children are independent draws. empty: whether
-    no tree of the run has a drafted token. grown: whether each round grows its own tree, a `ContextTree`.
+    the tree of every round is empty. grown: whether each round grows its own tree, from a `ContextTree`.
     """
 
     drafter: Drafting

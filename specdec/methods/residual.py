@@ -149,7 +149,7 @@ def _parts(log_p: Tensor, log_scale: float = 0.0) -> Iterator[np.ndarray]:
 def _exp(log_p: np.ndarray, log_scale: float) -> np.ndarray:
     """p / exp(log_scale), computed in the memory of its argument.
 
-    It is infinite for a rejected token that had nearly all of Q.
+    The result is infinite at a rejected token that had nearly all of Q.
     """
     if not log_scale:
         return np.exp(log_p, out=log_p)
@@ -162,10 +162,8 @@ def _running(weights: Sequence[np.ndarray]) -> list[float]:
 
 
 def _token_at(weights: np.ndarray, limit: float) -> int:
-    """The index of the first running sum of the weights that is above `limit`.
-
-    To find it, blocks of `_RUN` weights are added up first.
-    """
+    """The index of the first running sum of the weights that is above `limit`. To find it, blocks of `_RUN`
+    weights are added up first."""
     whole = len(weights) // _RUN * _RUN
     sums = np.append(weights[:whole].reshape(-1, _RUN).sum(1), weights[whole:].sum()).cumsum()
     run = _first_beyond(sums, limit)
@@ -174,6 +172,7 @@ def _token_at(weights: np.ndarray, limit: float) -> int:
 
 
 def _first_beyond(sums: Sequence[float] | np.ndarray, limit: float) -> int:
-    """Index of the first running sum above `limit`; if rounding leaves none, the last one that adds mass."""
+    """Index of the first running sum above `limit`. If rounding leaves no such sum, that of the last weight
+    above 0."""
     first = bisect_right(sums, limit)
     return first if first < len(sums) else bisect_left(sums, sums[-1])

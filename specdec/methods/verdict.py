@@ -62,8 +62,8 @@ class Verdict(NamedTuple):
     """The result of verification: the y that Algorithms 4 and 5 of the paper return, and how they decided.
 
     rows: the accepted rows, from the root's child downwards. token_id: the last token of the round; None if
-    the text ended with an accepted token. kind: `bonus` (all tokens down to a leaf were accepted), otherwise
-    `correction` (ERSD) or `residual` (all others). attempts: the acceptance tests, in order; ERSD has none.
+    the text ended with an accepted token. kind: the kind of the last token, as in `trace.Token`. attempts:
+    the acceptance tests, in order; ERSD has none.
     """
 
     rows: tuple[int, ...]

@@ -16,7 +16,8 @@ from specdec.race.splitmix import GOLDEN, MASK, mix
 
 
 class Stream(IntEnum):
-    """Independent noise for each purpose: GSD must never test drafts with the noise that drew them.
+    """The purposes of noise. Each has independent noise: GSD must never test drafts with the noise that drew
+    them.
 
     RACE: the exponentials of a position. ACCEPT: the uniforms of acceptance tests. RESIDUAL: the uniforms
     that sample a round's last token. AGAIN: the waits of tokens that a race draws again

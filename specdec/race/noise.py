@@ -34,7 +34,7 @@ class Noise(Protocol):
         """The race for the token after this node (Algorithm 5 of the paper)."""
 
     def test(self, node: Node, child_index: int) -> float:
-        """The uniform with which GSD tests this child of the node (Algorithm 4 of the paper)."""
+        """The uniform that tests this child of the node (Algorithm 4 of the paper)."""
 
     def last(self, node: Node) -> float:
         """The uniform that samples the token after this node if no child is accepted (Algorithm 4)."""
@@ -80,7 +80,7 @@ class PositionNoise:
         return self._races.at(self.position + len(node))
 
     def races(self, nodes: Sequence[Node]) -> Arrivals:
-        """The one race that all these nodes share, because they have the same depth."""
+        """The one race that all these nodes share. They must have the same depth."""
         return self.race(nodes[0])
 
     def log_waits(self, depth: int, count: int) -> list[float]:
@@ -93,7 +93,7 @@ class PositionNoise:
         return uniform(self.seed, self.position + len(node), child_index)
 
     def last(self, node: Node) -> float:
-        """The uniform that samples the token after a rejection; see `Noise.last`."""
+        """The uniform that samples the token after this node; see `Noise.last`."""
         return uniform(self.seed, self.position + len(node), 0, Stream.RESIDUAL)
 
 
@@ -119,7 +119,7 @@ class RoundNoise(PositionNoise):
         return uniform(node_seed(self.seed, self.position, (*node, child_index)), 0, 0)
 
     def last(self, node: Node) -> float:
-        """The uniform that samples the token after a rejection; see `Noise.last`."""
+        """The uniform that samples the token after this node; see `Noise.last`."""
         return uniform(node_seed(self.seed, self.position, node), 0, 0, Stream.RESIDUAL)
 
     def _draw(self, nodes: Sequence[Node]) -> None:

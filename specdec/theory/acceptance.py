@@ -1,7 +1,7 @@
 """Probability that a drafted token is accepted, by method and child index.
 
 The acceptance by index R(r) is the probability that the child with index r is accepted, if the node has
-enough children. Both methods draft without replacement. R therefore sums to one over the draft's support,
+enough children. GSD and ERSD draft without replacement. R therefore sums to one over the draft's support,
 unless the target has tokens that the draft lacks.
 """
 

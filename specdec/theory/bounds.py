@@ -63,7 +63,7 @@ def node_acceptance(
 
 
 def _checked_rates(acceptance_by_index: Distribution) -> list[float]:
-    """Checks R by child index. Here R may begin with zeros, unlike an R from which a tree is built."""
+    """Checks R by child index. Here R may be zero everywhere, unlike an R from which a tree is built."""
     try:
         rates = [_checked_rate(rate, i) for i, rate in enumerate(acceptance_by_index)]
     except TypeError:
@@ -170,7 +170,7 @@ def _entropy_bound(kl: Bits, constant: float) -> Bits:
 
 def used_rates(acceptance_by_index: Distribution, k: int) -> tuple[np.ndarray, float]:
     """The part of R that the optimal tree of k tokens uses, one rate for each of its child indices, and
-    p_res."""
+    p_res (see `lemma_bound`)."""
     rates = np.sort(checked_acceptance(acceptance_by_index))[::-1]
     rates = rates[: 1 + max(optimal_topology(rates, k).child_indices)]
     residual = 1 - math.fsum(rates)
