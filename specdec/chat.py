@@ -111,17 +111,17 @@ class _Controls:
         """The message in parts. The tokenizer finds no control token in any of them."""
         cuts = [found.start() + 1 for found in self._strings.finditer(message)]
         ends = zip([0, *cuts], [*cuts, len(message)], strict=True)
-        return list(chain.from_iterable(self._without(message[begin:end]) for begin, end in ends))
+        return list(chain.from_iterable(self._cut(message[begin:end]) for begin, end in ends))
 
     def inside(self, part: str) -> list[int]:
-        """The ids of a part as in the middle of a text: without the space that may begin a whole text."""
+        """The ids that a part has inside a text, without the space that tokenizers may put before a text."""
         for number, token in self._tokens.items():
             ids = self._split(token + part)
             if ids[:1] == [number]:
                 return self._without_space(part, ids[1:])
         return self._split(part)
 
-    def _without(self, part: str) -> list[str]:
+    def _cut(self, part: str) -> list[str]:
         """Cuts a part within each control token that the tokenizer still finds in it. Some tokenizers
         normalize a text before they look for control tokens, so that the search for strings misses some."""
         parts = []

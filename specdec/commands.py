@@ -35,7 +35,7 @@ def without_traceback() -> Iterator[None]:
         try:
             yield
         finally:
-            print(end="", flush=True)  # flushed here, where the end of the reader can still be caught
+            print(end="", flush=True)  # flushed here, where a BrokenPipeError is still caught
     except BrokenPipeError:  # unwritten output must not fail again at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError, ImportError) as error:

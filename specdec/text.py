@@ -257,7 +257,7 @@ class TokenTexts(dict[int, str]):
             return f"<{token_id}>"  # this id is in the padding of the logits, unknown to the tokenizer
         text = decoded(self._tokenizer, [token_id])
         if token.startswith(SPACE) and not text.startswith(" "):
-            text = " " + text  # a mark that is dropped at the start of a text
+            text = " " + text  # decoding drops the space at the start of a text
         if _UNFINISHED in text and (code := _bytes_of(token)):
             return f"<{code.hex(' ').upper()}>"
         return text

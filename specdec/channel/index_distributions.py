@@ -100,7 +100,7 @@ def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
             part = -math.expm1(decay)
             entropy += _geometric_entropy(mass, weight, part)
             level, mass = level + mass * part / weight, mass * math.exp(decay)
-        # the next step goes past the ratio, even if it is smaller than the rounding error
+        # the next step goes past the ratio, even if the step is smaller than the rounding error
         level = max(level + mass, math.nextafter(ratio, math.inf))
         after = float(pair.survival(np.array(level)))
         entropy += _surprise(np.array([mass - after]))

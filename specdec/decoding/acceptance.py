@@ -147,7 +147,7 @@ def fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
 
 
 def remember(entries: dict[Any, Any], key: Any, value: Any) -> None:
-    """Store an entry, and keep only the newest ones, because visitors may choose any number of
+    """Store an entry and drop all but the newest `_REMEMBERED`, because visitors may choose any number of
     temperatures."""
     entries[key] = value
     for oldest in list(entries)[:-_REMEMBERED]:

@@ -203,7 +203,7 @@ class AutoTrees:
 
     def learn_times(self, rounds: Iterable[Round], draft: float, target: float) -> None:
         """Learn from the times of the rounds of one step. draft, target: seconds of the two models' forward
-        passes for all of them."""
+        passes for all rounds together."""
         self._times.add(list(rounds), draft, target)
 
     def learn(self, rounds: Mapping[AnyRun, Round]) -> None:

@@ -87,7 +87,7 @@ class JointCost:
         low, high = (self._costs[number].seconds(1 + more / number) for number in (before, after))
         low = min(low, high)  # other work on the machine only adds to times
         between = low + (texts - before) / (after - before) * (high - low)
-        if texts < before:  # at least a proportional part
+        if texts < before:  # fewer texts than measured take at least a proportional part
             return max(between, low * texts / before)
         return between if texts <= after else min(between, high * texts / after)
 

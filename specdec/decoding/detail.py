@@ -45,7 +45,7 @@ positions that are multiples of `EVERY`."""
 def drafted_nodes(
     drafted: Drafted, verdict: Verdict, texts: TokenTexts, log_p: Sequence[Tensor] | None
 ) -> tuple[Node, ...]:
-    """Makes the records of the drafted nodes. They contain probabilities if log_p is given."""
+    """The records of a round's drafted nodes. They have probabilities only if log_p, by row, is given."""
     topology, token_ids, log_q, _, copied = drafted
     statuses = _statuses(topology, verdict)
     nodes = []

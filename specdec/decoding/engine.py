@@ -79,7 +79,7 @@ class Engine:
         return entry_of(drafter).new(parts)
 
     def follow(self, topology: Topology, price: Price | None) -> None:
-        """Sets the tree of the next rounds, and the price of a further level; None drafts the whole tree."""
+        """Sets the tree of the next rounds. price: that of a further level; None drafts the whole tree."""
         self.trees.present, self.stopping.price = topology, price
 
     def rounds(self) -> Iterator[Round]:

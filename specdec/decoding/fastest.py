@@ -88,9 +88,9 @@ def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
 def repeated_tokens(acceptance: np.ndarray, tree: Topology, most: float) -> float:
     """Average number of accepted tokens that the target reads again in each round, at most `most`.
 
-    A round that rejects a token adds its own tokens to those that are read again. A round that accepts all
-    tokens clears them. So the average is the mean number that a round adds, divided by the probability that
-    a round accepts all tokens.
+    A round that rejects a token adds its new tokens to those that are read again. A round that accepts all
+    drafted tokens leaves none to read again. So the average is the mean number of tokens that a round adds,
+    divided by the probability that a round accepts all.
     """
     reached = node_acceptance(acceptance, tree)
     full = reached[-1]

@@ -39,7 +39,7 @@ class Entry(NamedTuple):
 
 
 _FIRST_ARRIVALS = "the first arrivals of the race under the draft, without replacement"
-_DRAWS = "independent draws from the draft, of which equal ones are one child"
+_DRAWS = "independent draws from the draft; equal draws are one child"
 
 METHODS = {
     "ar": Entry(

@@ -105,7 +105,7 @@ class Residual:
         rest = before - math.exp(self.log_q[token_id])
         if rest > _LEAST_REST:
             self.log_rest = math.log(rest)
-        else:  # computed from logarithms, because at a low temperature all of it may round to zero
+        else:  # computed from logarithms, because at a low temperature the rest may round to zero
             log_q = self.log_q.to(torch.float64, copy=True)  # [vocabulary]
             log_q[self.rejected] = -math.inf
             self.log_rest = float(log_q.logsumexp(-1))

@@ -84,7 +84,8 @@ class PositionNoise:
         return self.race(nodes[0])
 
     def log_waits(self, depth: int, count: int) -> list[float]:
-        """Logarithms of the exponential waits of repeated arrivals at this depth (`drafters.independent`)."""
+        """Logarithms of `count` exponential waits, after which tokens arrive again in the race of this depth
+        (`drafters.independent`)."""
         uniforms = (uniform(self.seed, self.position + depth, i, Stream.AGAIN) for i in range(count))
         return [math.log(-math.log1p(-u)) for u in uniforms]
 

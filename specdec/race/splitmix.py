@@ -27,7 +27,7 @@ _BELOW_ONE = 1 - 2.0**-53  # the largest of 2**53 uniforms would round to one
 
 
 def mix(state: int) -> int:
-    """The generator's output function, on any integer modulo 2**64."""
+    """The output of splitmix64 for a state: a 64-bit hash of an integer, which is taken modulo 2**64."""
     z = state & MASK
     z = ((z ^ (z >> _SHIFTS[0])) * _FACTORS[0]) & MASK
     z = ((z ^ (z >> _SHIFTS[1])) * _FACTORS[1]) & MASK

@@ -52,7 +52,7 @@ def node_acceptance(
     Arguments as in `expected_tokens`.
     """
     if not isinstance(topology, Topology):
-        raise ValueError(f"topology = {topology!r} is no Topology")
+        raise ValueError(f"topology = {topology!r} is not a Topology")
     if callable(acceptance_by_index):
         return [1.0, *(_checked_rate(acceptance_by_index(path), path) for path in topology.paths)]
     rates = _checked_rates(acceptance_by_index)
@@ -105,13 +105,12 @@ def tunstall_leaf_bound(acceptance_by_index: Distribution, vocab_size: int, k: i
 
 def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None) -> float:
     """(log(d + m) + log(k + 1)) / (H[R_1..R_d, p_res] + p_res log m) (Lemma 4.2 of the paper, "upper bound
-    m").
+    m"): an upper bound of the expected tokens per round, for all trees of k drafted tokens.
 
-    d is the number of child indices in the optimal tree of k tokens, and p_res = 1 - Σ_{i<d} R(i).
-    m: any integer of at least `smallest_lemma_m`; ValueError if it is smaller. None gives the smallest bound
-    over all m, including its limit 1 / p_res for m → ∞.
-    An R that is not decreasing is sorted first. Every tree yields at most as much under R as some tree under
-    the sorted R, so the bound still holds.
+    d is the number of child indices in the optimal tree of k tokens, and p_res = 1 - Σ_{i<d} R(i). m: any
+    integer of at least `smallest_lemma_m`; ValueError if it is smaller. None gives the smallest bound over
+    all m, including its limit 1 / p_res for m → ∞. An R that is not decreasing is sorted first. Every tree
+    yields at most as much under R as some tree under the sorted R, so the bound still holds.
     """
     rates, residual = used_rates(acceptance_by_index, k)
     least = _smallest_m(rates, residual)
