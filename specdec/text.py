@@ -122,13 +122,13 @@ class TextStream:
 
 
 class _Given:
-    """A growing text. text: its beginning, which belongs to the prompt or was already returned."""
+    """The beginning of a growing text, which belongs to the prompt or was already returned."""
 
     def __init__(self, text: str):
         self.text = text
 
     def change(self, text: str) -> tuple[int, str]:
-        """Takes the new text. Returns how many characters of the old one it drops, and the text that it adds.
+        """Replaces the text. Returns how many characters of the old text are dropped, and the added text.
 
         Nothing changes if the new text is a prefix of the old one, because the rest may still follow.
         """

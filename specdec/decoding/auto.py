@@ -79,7 +79,7 @@ def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int
 
 
 @dataclass
-class _Own:
+class _RunState:
     """The state of `AutoTrees` for one run.
 
     counts: the verified nodes of this run and of earlier ones. alone: those of this run only. idle: the
@@ -144,7 +144,7 @@ class AutoTrees:
     def __init__(self, pair: ModelPair, times: RoundTimes | None = None):
         self._pair, self._learned = pair, learned_of(pair)
         self._times = self._learned.times if times is None else times
-        self._own: WeakKeyDictionary[Run, _Own] = WeakKeyDictionary()
+        self._states: WeakKeyDictionary[Run, _RunState] = WeakKeyDictionary()
         self._due = 0.0
 
     def trees(self, runs: Sequence[AnyRun], texts: int) -> dict[AnyRun, Topology]:
@@ -155,17 +155,17 @@ class AutoTrees:
         following = [run for run in runs if run.follows]
         result = self._new_trees(following, texts) if following else {}
         for run, topology in result.items():
-            self._of(run).is_plain = not topology.num_draft_tokens
+            self._state(run).is_plain = not topology.num_draft_tokens
         return result
 
     def _new_trees(self, following: Sequence[AnyRun], texts: int) -> dict[AnyRun, Topology]:
         start = time.perf_counter()
         if len(following) == texts and self._times.needs_plain(texts):
             for run in following:
-                self._of(run).is_due = True  # its next round drafts again
+                self._state(run).is_due = True  # its next round drafts again
             return dict.fromkeys(following, _PLAIN)
-        if start < self._due and not any(self._of(run).is_due for run in following):
-            turns = ((run, self._of(run).look_change()) for run in following)
+        if start < self._due and not any(self._state(run).is_due for run in following):
+            turns = ((run, self._state(run).look_change()) for run in following)
             return {run: tree for run, tree in turns if tree is not None}
         costs = self._times.costs(self._pair.target.most_repeated)
         if costs.most_repeated:
@@ -185,21 +185,21 @@ class AutoTrees:
         best: the fastest tree, which is made deeper if the draft model decides where to stop. texts: the
         number of runs that are decoded together.
         """
-        own, stops = self._of(run), entry_of(run.settings.drafter).uses_model and not costs.most_repeated
-        own.price, own.is_due = None, False
+        state, stops = self._state(run), entry_of(run.settings.drafter).uses_model and not costs.most_repeated
+        state.price, state.is_due = None, False
         if best.num_draft_tokens and stops and costs.draft.seconds(1, 1) > SHORT:
-            own.price = price_of_level(_for_pair(self._pair, own.counts.vector()), best, costs, texts)
+            state.price = price_of_level(_for_pair(self._pair, state.counts.vector()), best, costs, texts)
             best = deepened(best)
         return own.next_tree(best)
 
     def price(self, run: Run) -> Price | None:
         """The price of a further level of the run's present tree; None if all of it should be drafted."""
-        return self._of(run).price
+        return self._state(run).price
 
     def choice(self, run: Run, texts: int = 1) -> Choice:
         """The best tree for this run now, if all texts had this run's acceptance."""
         costs = self._times.costs(self._pair.target.most_repeated)
-        return chosen(_for_pair(self._pair, self._of(run).counts.vector()), costs, texts)
+        return chosen(_for_pair(self._pair, self._state(run).counts.vector()), costs, texts)
 
     def learn_times(self, rounds: Iterable[Round], draft: float, target: float) -> None:
         """Learn from the times of the rounds of one step. draft, target: seconds of the two models' forward
@@ -210,21 +210,21 @@ class AutoTrees:
         """Learn from the decisions in the rounds of one step."""
         for run, round in rounds.items():
             if run.follows:
-                self._of(run).learn(round, cast(Topology, run.planted))
+                self._state(run).learn(round, cast(Topology, run.planted))
 
     def _shared(self, runs: Sequence[Run], texts: int, costs: RoundCost) -> list[Topology]:
         all_texts = max(SIZES) if texts == 1 else _MOST_NODES
         most = max(1, min(all_texts, 4 * _MOST_NODES // len(runs)))
-        vectors = [_for_pair(self._pair, self._of(run).counts.vector()) for run in runs]
+        vectors = [_for_pair(self._pair, self._state(run).counts.vector()) for run in runs]
         queues = [queue(vector, most, number) for number, vector in enumerate(vectors)]
         return joint_trees(queues, costs, all_texts, texts)
 
-    def _of(self, run: Run) -> _Own:
-        if run not in self._own:
+    def _state(self, run: Run) -> _RunState:
+        if run not in self._states:
             before = self._learned.before(run.settings, run.seed)
             alone = self._learned.of_new_run(run.settings, run.seed)
-            self._own[run] = _Own(before, alone, is_plain=not run.planted.num_draft_tokens)
-        return self._own[run]
+            self._states[run] = _RunState(before, alone, is_plain=not run.planted.num_draft_tokens)
+        return self._states[run]
 
 
 def _for_pair(pair: ModelPair, acceptance: np.ndarray) -> np.ndarray:
