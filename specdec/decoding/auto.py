@@ -190,7 +190,7 @@ class AutoTrees:
         if best.num_draft_tokens and stops and costs.draft.seconds(1, 1) > SHORT:
             state.price = price_of_level(_for_pair(self._pair, state.counts.vector()), best, costs, texts)
             best = deepened(best)
-        return own.next_tree(best)
+        return state.next_tree(best)
 
     def price(self, run: Run) -> Price | None:
         """The price of a further level of the run's present tree; None if all of it should be drafted."""

@@ -220,8 +220,8 @@ def _joint(times: Mapping[tuple[int, int], Sequence[float]], one: float) -> Join
 
 
 def _rising(known: Mapping[int, float]) -> dict[int, float]:
-    """The measured seconds by rows. A number of rows gets at most the seconds of every larger number: if it
-    took longer, other work on the machine has slowed it."""
+    """The measured seconds by rows. A number of rows gets at most the seconds of every larger number: where
+    it took longer, other work on the machine slowed it."""
     rows = sorted(known, reverse=True)
     return dict(zip(rows, accumulate((known[each] for each in rows), min), strict=True))
 

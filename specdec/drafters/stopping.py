@@ -4,8 +4,8 @@ A tree of "auto" fits the average round, but a draft model is sure of some token
 probability that it gives to a drafted token, at temperature 1, tells them apart. `Stopping` learns from the
 verified nodes of a run how often tokens of each probability are accepted. It compares the expected number of
 accepted tokens in the next level with the price of that level. Beside a path that was copied from the text
-(`copies`), the model's tokens count only where the path is wrong. The model rests if all levels together are
-not worth their price. After some rounds it drafts once, because only its drafts show how good they are.
+(`copies`), the model's tokens count only where the path is wrong. The model rests if no number of levels is
+worth its price. After some rounds it drafts once, because only its drafts show how good they are.
 
 Whether a level is drafted depends on the levels above it and on verified nodes of earlier rounds. It does not
 depend on the level's own draws or on later ones, so all rules stay lossless (docs/tree_choice.md), and ERSD's
@@ -94,8 +94,8 @@ class Stopping:
         return self.depth != 0
 
     def _pays(self, topology: Topology, price: Price, depth: int, reached: float) -> bool:
-        """Whether some number of further levels below this depth is worth its price together. Tokens count
-        only where the copied path is wrong.
+        """Whether the next levels below this depth, one or more of them, are together worth their price.
+        Tokens count only where the copied path is wrong.
 
         reached: the expected number of accepted nodes of this depth.
         """
