@@ -42,10 +42,11 @@ def index_distributions(
 ) -> IndexDistributions:
     """The index distributions of one pair p, q [n] with and without replacement, up to `count` indices.
 
-    Equations 6 to 8 of the paper bound their entropies. The method greedy_rejection is compared with GSD, and
-    poisson_functional with ERSD. For large vocabularies the distribution without replacement is simulated, as
-    in `theory.estimate_gsd_acceptance_by_index`. ValueError if p or q is not a distribution, q is 0 where p
-    is not, or count < 1.
+    With replacement, the index is that of channel simulation by this method, whose entropy Equations 6 to 8
+    of the paper bound. Without replacement, it is the child index of GSD (greedy_rejection) or of ERSD
+    (poisson_functional); for large vocabularies its distribution is simulated, as in
+    `theory.estimate_gsd_acceptance_by_index`. ValueError if p or q is not a distribution, q is 0 where p is
+    not, or count < 1.
     """
     count = whole("count", count, 1, MOST_COUNT)
     p, q = covered_pair(p, q)

@@ -66,12 +66,14 @@ class ContextAcceptance:
         return self.stages["tested"](tested_features(log_q, uniforms))
 
     def of_drafted_gsd(self, log_q: Tensor, uniforms: Tensor, children: Tensor) -> Tensor:
-        """GSD's acceptance [n, WIDTH] of drafted tokens, int64 [n, up to WIDTH] in order of arrival."""
+        """GSD's acceptance [n, WIDTH] of the drafted `children`: tokens in order of arrival, int64 [n, up to
+        WIDTH]."""
         columns = torch.cat([tested_features(log_q, uniforms), features.of_children(log_q, children)], -1)
         return marginal(self.stages["drafted"](columns))
 
     def of_drafted_ersd(self, log_q: Tensor, times: Tensor, children: Tensor) -> Tensor:
-        """ERSD's acceptance [n, WIDTH] of drafted tokens, given log arrival times [n, up to WIDTH + 1]."""
+        """ERSD's acceptance [n, WIDTH] of drafted `children`, given the log times [n, up to WIDTH + 1] of the
+        first arrivals."""
         return marginal(self.stages["drafted"](raced_features(log_q, times, children)))
 
     def save(self, path: Path) -> None:

@@ -25,7 +25,7 @@ class RoundTree(NamedTuple):
 
     @property
     def drafted(self) -> Topology:
-        """The tree as the draft model drafted it."""
+        """The tree down to the depth at which the draft model stopped."""
         return self.topology if self.depth is None else self.topology.limited(self.depth)
 
 

@@ -3,7 +3,7 @@ closed form.
 
 The residual of a residual is again a residual of P, with more of Q subtracted. After any number of rejections
 
-    P is max(P - λQ, 0) / S       Q is Q / c, without the rejected tokens
+    P has become max(P - λQ, 0) / S       Q has become Q / c, without the rejected tokens
 
 where each rejection adds S / c to λ. λ and c are held as logarithms, since at a low temperature c may be less
 than a float holds. The arithmetic is numpy's, whose calls take half the time of torch's.
