@@ -54,24 +54,27 @@ def stream(
 ) -> Run:
     """Decodes a text round by round and yields one `Round` per target call.
 
-    prompt: text or token ids. method: one of `specdec.methods.METHODS`. topology: a `Topology`; "auto", which
-    chooses the fastest tree for this text, pair and machine from the run's rounds; a `ContextTree`; the
-    `Generation` of an earlier run, whose trees are used again round by round; or None for sequence(4). The
-    method "ar" and the drafter "copies" ignore it. Except under ERSD, the text depends on the trees, and
-    those of "auto" depend on timings. To repeat a text, pass its settings, with its record as `topology`.
-    Each round cuts the tree to the depth for which both contexts have room; when the draft's context is full,
-    the target continues alone.
+    prompt: text or token ids. method: one of `specdec.methods.METHODS`.
+    topology: a `Topology`; "auto", which chooses the fastest tree for this text, pair and machine from the
+    run's rounds; a `ContextTree`; the `Generation` of an earlier run, whose trees are used again round by
+    round; or None for sequence(4). The method "ar" and the drafter "copies" ignore it. Each round cuts the
+    tree to the depth for which both contexts have room; when the draft's context is full, the target
+    continues alone.
     max_new_tokens: the most tokens to generate. A full context or an end-of-sequence token stops earlier.
-    seed: determines all randomness. None draws a seed and records it. detail: whether to collect the
-    probabilities of nodes and the races of every verified position too, which costs time. drafter: "model",
-    the draft model; "copies", paths copied from the text, without a draft model or a topology; or
-    "model+copies", both in one tree, where a copied path may extend or replace the model's. See
-    `specdec.drafters.copies`. An object replaces the draft model: `specdec.drafters.NGram()`, `Suffix()`, a
-    function, or an object as `specdec.drafters.proposed` describes. "strings" is for ERSD and a draft model
-    with another tokenizer, which writes ahead in its own tokens (`specdec.drafters.strings`).
+    temperature, top_k, top_p: as in `specdec.probs.Sampling`.
+    seed: determines all randomness. None draws a seed and records it. Except under ERSD, the text also
+    depends on the trees, and those of "auto" depend on timings. To repeat a text, pass its settings, with its
+    record as `topology`.
+    detail: whether to collect the probabilities of nodes and the races of all verified positions, which costs
+    time.
+    drafter: "model", the draft model; "copies", paths copied from the text, without a draft model or a
+    topology; or "model+copies", both in one tree, where a copied path may extend or replace the model's
+    (`specdec.drafters.copies`). "strings" is for ERSD and a draft model with another tokenizer, which writes
+    ahead in its own tokens (`specdec.drafters.strings`). An object replaces the draft model:
+    `specdec.drafters.NGram()`, `Suffix()`, a function, or an object as `specdec.drafters.proposed` describes.
     draft_temperature: the draft's own temperature; None for the target's. Drafter and draft temperature
-    change the speed and never the distribution; under ERSD, not even the text. at_once: the number of
-    runs that are decoded together (`batch`), this one included; only "auto" uses it.
+    change the speed and never the distribution; under ERSD, not even the text.
+    at_once: the number of runs that are decoded together (`batch`), this one included. Only "auto" uses it.
 
     A ValueError names an argument that does not fit, and what would fit, before anything is computed.
     """
