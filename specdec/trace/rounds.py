@@ -84,20 +84,21 @@ class Trial:
 class Step:
     """One verified position of a round.
 
-    path: the node whose next token was decided (root: `()`). position: the absolute index of the decided
-    token, counted from the start of the prompt; it keys the race. leading: the first arrivals under Q and
-    under P, sorted by arrival under P. winner_q: the first arrival under Q. It is None at a leaf, if the
-    draft was not evaluated or drafted without probabilities, and for autoregressive decoding; in
-    `leading`, q is then 0 and arrival_q None. winner_p: the first arrival under P. Only ERSD and
-    autoregressive decoding decide by it; under the other rules it is shown for comparison. trials: the
-    acceptance tests of the node's children, in order; under traversal verification also those of nodes below
-    rejected ones. token_id: the decided token; kind: how it was decided. optimum: the highest acceptance
-    probability of any lossless rule with these distributions and this number of drafts
-    (`specdec.theory.optimal_acceptance`). It is None if there are no drafts, if they have no probabilities,
-    if their number depends on the noise that decides (`ContextTree`), or if computing it would take too long:
-    above `decoding.detail.MOST_DRAFTS` drafts, for several drafts of more than `MOST_TOKENS` tokens, or, at
-    positions that `EVERY` does not divide, for `SOME_DRAFTS` or more arrivals of one race among more than
-    `SOME_TOKENS` tokens.
+    path: the node whose next token was decided (root: `()`).
+    position: the absolute index of the decided token, counted from the start of the prompt. It keys the race.
+    leading: the first arrivals under Q and under P, the node's children and the decided token, sorted by
+    arrival under P.
+    winner_q: the first arrival under Q. It is None, with q = 0 and arrival_q = None in `leading`, where the
+    draft gave no probabilities: at leaves, for tokens drafted without them, and in autoregressive decoding.
+    winner_p: the first arrival under P. Only ERSD and autoregressive decoding decide by it; under the other
+    rules it is shown for comparison.
+    trials: the acceptance tests of the node's children, in order; under traversal verification also those of
+    nodes below rejected ones.
+    token_id, kind: the decided token, and how it was decided.
+    optimum: the highest acceptance probability of any lossless rule with these distributions and this number
+    of drafts (`specdec.theory.optimal_acceptance`). It is None where there are no drafts or they have no
+    probabilities, where their number depends on the noise that decides (`ContextTree`), and where computing
+    it would take too long (`decoding.detail.MOST_DRAFTS`, `SOME_DRAFTS`).
     """
 
     path: Path
