@@ -188,10 +188,8 @@ def _checked_probability(acceptance: Callable[[Path], float], path: Path) -> flo
 
 
 def _in_level_order(parents: list[int], child_indices: list[int]) -> Topology:
-    """The topology of these rows, in level order.
-
-    Parents and earlier siblings must come first in the input.
-    """
+    """The topology of these rows, which it puts into level order. In the input, parents and earlier siblings
+    must come first."""
     parent, child = np.array(parents), np.array(child_indices)
     # rows of all children in one flat list, parent by parent: a list for each would be slow at large k
     starts = np.concatenate([[0], np.bincount(parent[1:], minlength=len(parent)).cumsum()])

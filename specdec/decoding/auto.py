@@ -82,12 +82,14 @@ def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int
 class _RunState:
     """The state of `AutoTrees` for one run.
 
-    counts: the verified nodes of this run and of earlier ones. alone: those of this run only. idle: the
-    number of rounds with the empty tree since the last other tree. pause: after this many idle rounds a look
-    begins. look: the number of rounds left in a look, in which one token is drafted only to observe its
-    acceptance; None outside of a look. price: the price of a further level. is_due: whether a tree is chosen
-    for the next round in any case. is_plain: whether the present tree is empty; the tree of a draft model
-    that rests beside a copied path is not.
+    counts, alone: the verified nodes of this run and of earlier ones, and those of this run alone.
+    idle: the number of rounds with the empty tree since the last other tree.
+    pause: after this many idle rounds, a look begins.
+    look: the number of rounds left in a look, in which one token is drafted only to observe its acceptance;
+    None outside of a look.
+    price: the price of a further level.
+    is_due: whether a tree is chosen for the next round in any case.
+    is_plain: whether the present tree is empty. That of a draft model that rests beside a copied path is not.
     """
 
     counts: Counts

@@ -201,10 +201,8 @@ class RoundTimes:
 
 
 def _typical(times: Mapping[Any, Sequence[float]]) -> dict[Any, float]:
-    """The lower quartile of the times of each key that has enough of them. Other keys are left out.
-
-    If no key has enough, each key gets its lowest time.
-    """
+    """The lower quartile of the times of each key that has at least `_LEAST`. Other keys are left out. If no
+    key has so many, each key gets its lowest time."""
     often = {key: undisturbed(seconds) for key, seconds in times.items() if len(seconds) >= _LEAST}
     return often or {key: min(seconds) for key, seconds in times.items()}
 

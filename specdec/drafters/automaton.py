@@ -81,10 +81,8 @@ class SuffixAutomaton:
 
 
 def _of_length(state: Occurring, token_id: int) -> Occurring:
-    """The state whose longest string is the longest string of `state` plus this token.
-
-    It is split off from another state if it does not exist.
-    """
+    """The state whose longest string is the longest string of `state` plus this token. It is split off from
+    another state if it does not exist."""
     longer = state.next[token_id]
     if longer.length == state.length + 1:
         return longer

@@ -49,10 +49,13 @@ class Parts(NamedTuple):
 class Entry(NamedTuple):
     """The catalogue's description of a drafter.
 
-    label: its name in menus. new: makes the drafter of one run. uses_model: whether it needs the pair's draft
-    model. has_tree: whether it drafts along the run's topology. offered: whether the page offers it. check:
-    raises ValueError if the drafter can't serve these arguments: the method, the target, the draft (or None)
-    and the unchecked topology.
+    label: its name in menus.
+    new: makes the drafter of one run.
+    uses_model: whether it needs the pair's draft model.
+    has_tree: whether it drafts along the run's topology.
+    offered: whether the page offers it.
+    check: raises ValueError if the drafter can't serve these arguments: the method, the target, the draft (or
+    None) and the unchecked topology.
     """
 
     label: str

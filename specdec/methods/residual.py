@@ -147,10 +147,7 @@ def _parts(log_p: Tensor, log_scale: float = 0.0) -> Iterator[np.ndarray]:
 
 
 def _exp(log_p: np.ndarray, log_scale: float) -> np.ndarray:
-    """p / exp(log_scale), computed in the memory of its argument.
-
-    The result is infinite at a rejected token that had nearly all of Q.
-    """
+    """p / exp(log_scale), computed in place; infinite at a rejected token that had nearly all of Q."""
     if not log_scale:
         return np.exp(log_p, out=log_p)
     with np.errstate(over="ignore"):

@@ -155,10 +155,8 @@ def _times(q: np.ndarray, n: int, step: float) -> np.ndarray:
 
 
 def _log_tail(missing: float, size: int, n: int) -> float:
-    """Upper bound (Chernoff) of log Pr[fewer than n of the tokens have arrived].
-
-    missing: the expected number of tokens that have not arrived.
-    """
+    """Upper bound (Chernoff) of log Pr[fewer than n of the tokens have arrived]. missing: the expected number
+    of tokens that have not arrived."""
 
     def bound(mean: float, count: int) -> float:
         # computed as two logarithms, because the quotient may be zero in floating point

@@ -195,10 +195,8 @@ def _lemma(rates: np.ndarray, residual: float, k: int, m: np.ndarray) -> np.ndar
 def _smallest_over_m(
     rates: np.ndarray, residual: float, k: int, least: int, most: float
 ) -> tuple[float, float]:
-    """The integer m from `least` to `most` with the smallest bound, and this bound.
-
-    They are found by refining a logarithmic grid.
-    """
+    """The integer m from `least` to `most` with the smallest bound, and this bound, found by refining a
+    logarithmic grid."""
     if not residual:
         return least, float(_lemma(rates, residual, k, np.array([float(least)]))[0])
     low, high = float(least), most

@@ -105,10 +105,8 @@ def _rejection(
 
 
 def _mass_left(q: np.ndarray, rejected: np.ndarray) -> np.ndarray:
-    """For each sample, the mass of Q outside its rejected tokens.
-
-    Tiny masses are summed again, because as differences they would lose digits.
-    """
+    """For each sample, the mass of Q outside its rejected tokens. Tiny masses are summed again, because as
+    differences they would lose digits."""
     masses = q.sum() - q[rejected].sum(1)
     tiny = masses < 1e-8
     lists, which = np.unique(rejected[tiny], axis=0, return_inverse=True)

@@ -15,10 +15,11 @@ from specdec.trace.values import Count, Duration, Finish, Number, Path, Probabil
 class Token:
     """One emitted token.
 
+    text: the text that it adds; empty while a character is incomplete.
     kind: `accepted` (it was drafted), `bonus` (a path was accepted down to a leaf, and the target adds it),
     `residual` (it follows a rejection, under all methods but ERSD), `correction` (it won ERSD's race under P,
     and no drafted child has it) or `sampled` (the target sampled it without a draft, or where only tokens
-    copied from the text were drafted). text: the text that it adds; empty while a character is incomplete.
+    copied from the text were drafted).
     """
 
     id: Count
@@ -31,9 +32,10 @@ class Node:
     """One drafted token, a node of the draft tree.
 
     q, p: its probability given its parent under the draft and under the target. Both are None without detail;
-    q is also None if the token was drafted without probabilities. status: `accepted`; `rejected` (its parent
-    was verified but did not accept it, or traversal verification tested it below such a rejected node); or
-    `unvisited`. copied: whether it is on a path that was copied from the text, and not in the draft's tree.
+    q is also None if the token was drafted without probabilities.
+    status: `accepted`; `rejected` (its parent was verified but did not accept it, or traversal verification
+    tested it below such a rejected node); or `unvisited`.
+    copied: whether it is on a path that was copied from the text, and not in the draft's tree.
     """
 
     path: Path
@@ -135,10 +137,12 @@ class Seconds:
 class Round:
     """The record of one target call, its drafted tree and its new tokens.
 
-    number: 0-based. position: absolute index of the first token that the round emitted. text: the texts of
-    its tokens, joined. nodes: the drafted tree in level order, parents before children. steps: how the token
-    at each verified position was decided; empty if the run was decoded without `detail`. finish: why
-    generation ended with this round; None if it did not.
+    number: 0-based.
+    position: absolute index of the first token that the round emitted, counted from the start of the prompt.
+    text: the texts of the new tokens, joined.
+    nodes: the drafted tree in level order, parents before children.
+    steps: how the token at each verified position was decided; empty if the run was decoded without `detail`.
+    finish: why generation ended with this round; None if it did not.
     """
 
     number: Count
