@@ -122,7 +122,7 @@ class TextStream:
 
 
 class _Given:
-    """The beginning of a growing text, which belongs to the prompt or was already returned."""
+    """The part of a growing text that belongs to the prompt or was already returned."""
 
     def __init__(self, text: str):
         self.text = text

@@ -132,7 +132,7 @@ class CopyingDrafter:
     def draft(
         self, text_ids: Sequence[int], topology: Any, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
-        """Drafts a path, and the other drafter's tree unless the path promises enough tokens."""
+        """Drafts a path, and the other drafter's tree unless enough of the path is expected to be right."""
         self._copies.follow(text_ids)
         if self._disputed:
             self._copies.settle(self._start, self._disputed)

@@ -114,7 +114,7 @@ def estimate_ersd_acceptance_by_index(
 
 
 def _by_row(rates: Rates, p: Distribution, q: Distribution, k: int, samples: int, seed: int) -> Estimate:
-    """R (Equation 3 of the paper) of each pair of distributions in a batch, [..., k], independently."""
+    """R (Equation 3 of the paper) of each pair in a batch, [..., k]. Pairs are simulated independently."""
     p, q = checked_pair(p, q)
     k, samples = whole("k", k, 1, MAX_DRAFT_TOKENS), whole("samples", samples, 2, _MOST_SAMPLES)
     generator, size = np.random.default_rng(checked_seed(seed)), p.shape[-1]
