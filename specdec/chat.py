@@ -2,8 +2,8 @@
 
 A tokenizer turns the string of a special token, such as `<|im_end|>`, into that token wherever the string
 occurs. In a message it would end the user's turn and begin another one. `chat_ids` therefore cuts such a
-string inside a message in two and tokenizes both parts separately. All other ids are those of the whole text,
-because a token may contain the end of the template and the beginning of a message.
+string inside a message in two and tokenizes both parts separately. The rest is tokenized as one text, because
+a token may contain the end of the template and the beginning of a message.
 """
 
 from __future__ import annotations

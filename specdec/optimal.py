@@ -96,10 +96,10 @@ def pop_order(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> tupl
     Each prefix of the order is the tree of `optimal_topology`. ValueError if the vector increases somewhere,
     because the best trees of such a vector need not contain each other.
 
-    It takes O(k log d) for d child indices, with one sorted queue per child index instead of one queue of
-    nodes. Nodes are taken in order of rising cost = -log acceptance. So the children with index i of the
-    nodes taken so far have rising costs too: they are queue i. Only the head of each of the d queues is on
-    the heap. Among equal costs the smaller child index comes first, so that siblings are in order.
+    Nodes are taken in order of rising cost = -log acceptance. So the children with index i of the nodes taken
+    so far have rising costs too, and form the sorted queue i. Only the heads of the queues are on the heap,
+    which therefore takes O(k log d) time for d child indices. Among equal costs the smaller child index comes
+    first, so that siblings are in order.
     """
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     vector = checked_acceptance(acceptance)

@@ -63,7 +63,7 @@ class Setting:
         """The help text, followed by the allowed values, the default, and the cases in which a run does not
         use the setting.
 
-        most: a largest number that replaces the setting's own.
+        most: replaces the setting's largest allowed number.
         """
         most = self.most if most is None else most
         parts = [f"{value}: {meaning}" for value, meaning in self.choices.items()]

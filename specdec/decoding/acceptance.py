@@ -63,8 +63,8 @@ def finished(steps: Generator[object, None, _T]) -> _T:
 
 
 def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
-    """The target, and the draft unless the drafter replaces it. ValueError if they can't decode
-    speculatively."""
+    """The target, and the draft unless the drafter replaces it. ValueError if the draft is missing, or if one
+    of them can only decode token by token."""
     method, uses_model = settings.method, entry_of(settings.drafter).uses_model
     if pair.draft is None and uses_model:
         raise ValueError(

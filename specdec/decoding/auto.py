@@ -195,7 +195,7 @@ class AutoTrees:
         return state.next_tree(best)
 
     def price(self, run: Run) -> Price | None:
-        """The price of a further level of the run's present tree; None if all of it should be drafted."""
+        """The price of a further level of the run's present tree; None if the whole tree is to be drafted."""
         return self._state(run).price
 
     def choice(self, run: Run, texts: int = 1) -> Choice:

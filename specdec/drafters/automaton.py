@@ -13,9 +13,10 @@ _COUNTED = 64
 class Occurring:
     """A state of the automaton: all strings of tokens that end at the same places of the text.
 
-    length: the length of the longest of these strings. shorter: the state of its longest suffix that ends at
-    more places; None for the empty string. next: the state after one more token, by token. count: the number
-    of places. last, before: the last and the second to last place, as indices into the text; -1 for none.
+    length: the length of the longest of these strings. shorter: the state of their longest suffix that ends
+    at more places; None for the empty string. next: the state after one more token, by token. count: the
+    number of places. last, before: the last and the second to last place, as indices into the text; -1 for
+    none.
     """
 
     length: int
@@ -54,7 +55,7 @@ class SuffixAutomaton:
             self.extend(token_id)
 
     def after(self, match: Occurring) -> Iterator[int]:
-        """Yields, without end, the tokens that followed the second to last occurrence of the state's strings.
+        """Yields, without end, the tokens that followed the second to last occurrence of `match`.
 
         A copy that reaches the text's end continues with the tokens it has copied.
         """

@@ -1,7 +1,7 @@
 """One race over a large vocabulary on a CPU: only tokens that can still win are computed.
 
 If all exponentials are above a limit, a token can arrive before a time t only if its weight is above
-limit / t. The others need no logarithm and no memory, and the arrivals are the same as in a race that
+limit / t. All other tokens need no logarithm and no memory, and the arrivals are the same as in a race that
 computes all tokens. There are two limits:
 
 - No exponential is below that of the smallest uniform, 2**-54. At a low temperature few weights are large

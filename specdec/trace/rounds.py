@@ -116,7 +116,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """Seconds of each part of a round. `rest` is everything outside the three stages.
+    """Seconds of each part of a round. `rest` is everything outside the other three parts.
 
     `verify` includes the commit of the accepted path. On a GPU `draft` and `evaluate` end when the GPU has
     finished their work. What the GPU still computes for a commit counts in the next round.
