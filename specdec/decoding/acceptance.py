@@ -29,7 +29,7 @@ result at its end."""
 LONGEST = sequence(4)
 """The tree for the measurement if one of the models can only score sequences."""
 WIDE = Topology([(*(0,) * depth, index) for depth in range(3) for index in range(8)])
-"""The tree for the measurement otherwise: eight alternatives at each of three positions in a row."""
+"""The tree for the measurement if both can score trees: eight alternatives at each of three positions."""
 _TOKENS = 256
 """The number of tokens that are decoded for a measurement."""
 _TEXTS = (

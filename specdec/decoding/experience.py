@@ -90,8 +90,8 @@ class Learned:
         self.runs: dict[tuple[str, float, float], deque[tuple[int, Counts]]] = {}
 
     def before(self, settings: RunSettings, seed: int) -> Counts:
-        """The counts that are known before a run. Earlier runs with its seed are left out, because they used
-        the same noise."""
+        """The counts with which a run begins: the assumed ones and those of earlier runs, except of runs with
+        the same seed, because they used the same noise."""
         known, before = Counts.assumed(), Counts.none()
         for other, counts in self.runs.get(_kind(settings), ()):
             if other != seed:

@@ -4,9 +4,9 @@ copied tokens, but they need no forward pass of the draft model.
 The path repeats the tokens that followed the last earlier occurrence of the text's longest repeated suffix.
 Where the path and the model's tree agree, they share nodes; the rest of the path hangs below the last shared
 node. The path ends where its tokens become too unlikely to be accepted, estimated from earlier copies in this
-text. If at least as many tokens of the path are expected to be accepted as the model's tree is deep, the model
-does not draft in that round. With "auto" it does not draft either if its tokens are not worth their time
-beside the path, because they help only where the path is wrong (`stopping`).
+text. If at least as many tokens of the path are expected to be accepted as the model's tree is deep, the
+model does not draft in that round. With "auto" it does not draft either if its tokens are not worth their
+time beside the path, because they help only where the path is wrong (`stopping`).
 
 Under ERSD the text is that of plain decoding, whatever is drafted. The other rules verify the model's tree as
 if there were no path, so that the token after the last accepted node has the target's distribution. If this
