@@ -174,10 +174,7 @@ def without(Q: np.ndarray, token: int) -> np.ndarray:
 
 
 def sample(P: np.ndarray, u: float) -> int:
-    """A sample of P (Section 1): the token whose share of [0, 1) contains u.
-
-    Shares are in the order of tokens.
-    """
+    """A sample of P (Section 1): the token whose share of [0, 1) contains u. Shares lie in token order."""
     end = 0
     for token, probability in enumerate(P):
         end += probability

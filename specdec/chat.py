@@ -2,8 +2,8 @@
 
 A tokenizer turns the string of a special token, such as `<|im_end|>`, into that token wherever the string
 occurs. In a message it would end the user's turn and begin another one. `chat_ids` therefore cuts such a
-string inside a message in two and tokenizes both parts separately. All other ids are those of the whole text,
-because a token may contain the end of the template and the beginning of a message.
+string inside a message in two and tokenizes both parts separately. The rest is tokenized as one text, because
+a token may contain the end of the template and the beginning of a message.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class _Controls:
     """The control tokens of a tokenizer, as strings and as ids.
 
     They are its special tokens. In a user's message, added tokens that the chat template names count too,
-    because some models mark turns with them. A model's own answer may contain these, for example around its
-    thoughts, and the template looks for them there.
+    because some models mark turns with them. In a model's own answer such added tokens do not count: they may
+    stand around its thoughts, where the template looks for them.
     """
 
     def __init__(self, tokenizer: Any, split: Split, user: bool):
@@ -111,17 +111,17 @@ class _Controls:
         """The message in parts. The tokenizer finds no control token in any of them."""
         cuts = [found.start() + 1 for found in self._strings.finditer(message)]
         ends = zip([0, *cuts], [*cuts, len(message)], strict=True)
-        return list(chain.from_iterable(self._without(message[begin:end]) for begin, end in ends))
+        return list(chain.from_iterable(self._cut(message[begin:end]) for begin, end in ends))
 
     def inside(self, part: str) -> list[int]:
-        """The ids of a part as in the middle of a text: without the space that may begin a whole text."""
+        """The ids that a part has inside a text, without the space that tokenizers may put before a text."""
         for number, token in self._tokens.items():
             ids = self._split(token + part)
             if ids[:1] == [number]:
                 return self._without_space(part, ids[1:])
         return self._split(part)
 
-    def _without(self, part: str) -> list[str]:
+    def _cut(self, part: str) -> list[str]:
         """Cuts a part within each control token that the tokenizer still finds in it. Some tokenizers
         normalize a text before they look for control tokens, so that the search for strings misses some."""
         parts = []

@@ -35,7 +35,7 @@ def without_traceback() -> Iterator[None]:
         try:
             yield
         finally:
-            print(end="", flush=True)  # flushed here, where the end of the reader can still be caught
+            print(end="", flush=True)  # flushed here, where a BrokenPipeError is still caught
     except BrokenPipeError:  # unwritten output must not fail again at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError, ImportError) as error:
@@ -48,10 +48,10 @@ def without_traceback() -> Iterator[None]:
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """A context in which a command imports modules and loads models, which it keeps to its end.
+    """A context in which a command imports modules and loads models that it needs to its end.
 
-    The garbage collector does not search their objects for cycles, neither now nor later. Its searches would
-    take more than a second, the last one at the end of the process.
+    The garbage collector never searches the objects made here for cycles, not even at the end of the process.
+    These searches would take more than a second.
     """
     gc.disable()
     try:

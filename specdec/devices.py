@@ -19,7 +19,7 @@ from torch import Tensor
 _around = threading.local()
 ONE_GRAPH = threading.Lock()
 """The lock for CUDA graphs: a process can capture only one at a time, and only one forward pass at a time may
-use a graph's inputs. Code that frees a GPU's unused memory takes this lock, because that breaks a capture."""
+use a graph's inputs. Freeing a GPU's unused memory breaks a capture, so this too needs the lock."""
 
 
 @contextmanager

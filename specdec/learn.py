@@ -161,7 +161,7 @@ def _texts(
 def _distributions(
     pair: ModelPair, sampling: Sampling, ids: Sequence[int], start: int
 ) -> tuple[Tensor, Tensor]:
-    """log P and log Q [n, vocabulary] of the tokens from `start` on."""
+    """log P and log Q [n, vocabulary] at the positions from `start` on, each given the text before it."""
     end = min(len(ids), pair.drafting.context_length, pair.target.context_length)
     log_p, log_q = (scored(model, ids[:end], start, pair, sampling) for model in (pair.target, pair.drafting))
     return log_p, log_q
@@ -171,7 +171,7 @@ def _distributions(
 def scored(
     model: Model, ids: Sequence[int], start: int, pair: ModelPair, sampling: Sampling, at_once: int = _CHUNK
 ) -> Tensor:
-    """Log-probabilities [n, vocabulary] of the tokens from `start` on, on the CPU. at_once: tokens of one
+    """Log-probabilities [n, vocabulary] at the positions from `start` on, on the CPU. at_once: tokens of one
     forward pass."""
     session, rows = model.session(), []
     if start > 1:

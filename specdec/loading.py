@@ -57,18 +57,21 @@ def load_pair(
     and never remote code. The draft may have another tokenizer (`models.other_tokenizer`). As draft of
     another target, "stories" is the embedded draft, "smollm2" SmolLM2-135M itself, "coder" the 0.5 B model.
 
-    device: `auto` (a GPU if there is one, several with accelerate if needed), `cpu`, `cuda`, `cuda:1`. dtype:
-    `auto` (as stored: a GGUF file's own bits on a CPU with the compiled forward; float32 for the embedded
-    pair, bfloat16 for "smollm2"), `packed` (the bits of a GGUF file, or an error), `int8` and `int4`
+    device: `auto` (a GPU if there is one, several with accelerate if needed), `cpu`, `cuda`, `cuda:1`.
+    dtype: `auto` (as stored: a GGUF file's own bits on a CPU with the compiled forward; float32 for the
+    embedded pair, bfloat16 for "smollm2"), `packed` (the bits of a GGUF file, or an error), `int8` and `int4`
     (matrices rounded to this many bits, on a CPU with the compiled forward), `float32`, `bfloat16`,
-    `float16`. draft_device, draft_dtype: those of the draft, by default the target's. Rounding the draft
-    changes neither the distribution of texts nor ERSD's text. Rounding the target makes it another model.
+    `float16`. Rounding the target makes it another model. Rounding the draft changes neither the distribution
+    of texts nor ERSD's text.
+    draft_device, draft_dtype: those of the draft, by default the target's.
     draft_ids: the only ids that the draft scores, which makes its output matrix smaller and changes neither
     the distribution of texts nor ERSD's text. A number stands for that many first ids and the ids that end a
     text; None stands for all ids, of which the compiled forward may skip rare ones (`FrequentFirst`).
-    download: whether the files of "coder", 1.6 GB, may be fetched from the hub if they are missing. report: a
-    function that gets each `models.progress.Progress`; an error that it raises ends loading. ValueError names
-    what is missing or does not fit. Too little memory is detected before weights are fetched or read.
+    download: whether the files of "coder", 1.6 GB, may be fetched from the hub if they are missing.
+    report: a function that gets each `models.progress.Progress`; an error that it raises ends loading.
+
+    ValueError names what is missing or does not fit. Too little memory is detected before weights are fetched
+    or read.
     """
     if not callable(report):
         raise ValueError(f"report = {report!r} can't be called with a Progress")
@@ -105,7 +108,7 @@ def load_pair(
 
 
 class _Wanted(NamedTuple):
-    """Two models, or pairs of ours, by their names, and the dtypes that were asked for."""
+    """The target and the draft by name or place, or by the name of a pair of ours, and their dtypes."""
 
     target: str | Path
     draft: str | Path | None

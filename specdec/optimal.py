@@ -96,10 +96,10 @@ def pop_order(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> tupl
     Each prefix of the order is the tree of `optimal_topology`. ValueError if the vector increases somewhere,
     because the best trees of such a vector need not contain each other.
 
-    It takes O(k log d) for d child indices, with one sorted queue per child index instead of one queue of
-    nodes. Nodes are taken in order of rising cost = -log acceptance. So the children with index i of the
-    nodes taken so far have rising costs too: they are queue i. Only the head of each of the d queues is on
-    the heap. Among equal costs the smaller child index comes first, so that siblings are in order.
+    Nodes are taken in order of rising cost = -log acceptance. So the children with index i of the nodes taken
+    so far have rising costs too, and form the sorted queue i. Only the heads of the queues are on the heap,
+    which therefore takes O(k log d) time for d child indices. Among equal costs the smaller child index comes
+    first, so that siblings are in order.
     """
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     vector = checked_acceptance(acceptance)
@@ -188,10 +188,8 @@ def _checked_probability(acceptance: Callable[[Path], float], path: Path) -> flo
 
 
 def _in_level_order(parents: list[int], child_indices: list[int]) -> Topology:
-    """The topology of these rows, in level order.
-
-    Parents and earlier siblings must come first in the input.
-    """
+    """The topology of these rows, which it puts into level order. In the input, parents and earlier siblings
+    must come first."""
     parent, child = np.array(parents), np.array(child_indices)
     # rows of all children in one flat list, parent by parent: a list for each would be slow at large k
     starts = np.concatenate([[0], np.bincount(parent[1:], minlength=len(parent)).cumsum()])

@@ -194,8 +194,8 @@ class ModelPair:
     def _tokens(self, scored: int) -> int:
         """The number of token ids: 1 + the largest id of the tokenizer or of an end-of-text token.
 
-        scored: the number of tokens that the target scores. If only added tokens have larger ids, the
-        result is at most `scored`.
+        scored: the number of ids that the target scores. Added tokens with larger ids do not count. Other
+        tokens with larger ids do, so that the pair is refused.
         """
         ids = self.tokenizer.get_vocab()
         added = self.tokenizer.get_added_vocab()

@@ -8,7 +8,7 @@ from typing import Any
 
 MISSING = "–"
 VERDICTS = {True: "found", False: "not found", None: "not measured"}
-"""The words for the result `found` of a statement."""
+"""The words for a measured statement: whether the data show what it says."""
 
 
 def number(value: float | None) -> str:

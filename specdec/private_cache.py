@@ -17,7 +17,7 @@ from pathlib import Path
 VARIABLE = "SPECDEC_CACHE"
 """The environment variable that names the folder of all caches. The default is XDG_CACHE_HOME or ~/.cache."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-"""The numbers of errors of a full disk."""
+"""The error numbers of a full disk."""
 _ROOT = 0
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 

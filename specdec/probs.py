@@ -72,10 +72,10 @@ def log_probs(
 ) -> Tensor:
     """Log-probabilities [..., vocab_size] of logits [..., at least vocab_size].
 
-    vocab_size: tokens that draft and target share; padding beyond it is cut off before the softmax. The
-    result is float32, or float64 if the logits are float64 or the temperature is below 0.1. check: whether
-    logits that are NaN, +inf or all -inf raise a ValueError, for which the host waits for a GPU. Unchecked,
-    they make their row NaN. At temperature 0 they are always checked.
+    vocab_size: the number of tokens that draft and target share; logits beyond it are padding and cut off
+    before the softmax. The result is float32, or float64 if the logits are float64 or the temperature is
+    below 0.1. check: whether logits that are NaN, +inf or all -inf raise a ValueError, for which the host
+    waits for a GPU. Unchecked, they make their row NaN. At temperature 0 they are always checked.
     """
     logits = _shared(logits, vocab_size)
     if sampling.temperature == 0:

@@ -26,13 +26,15 @@ from specdec.trace import MOST_WHOLE, Method
 class Setting:
     """The description of one setting.
 
-    name: the name of the argument of `specdec.stream` and of the field of `RunSettings` or `Sampling`. kind:
-    the kind of its values. default: the value if the caller gives none. least, most: the smallest and the
-    largest allowed number; None means no limit. choices: the allowed values and their meanings, for the kind
-    "choice". label, help: its name and its explanation on the page. address: its name in the page's address
-    and in messages to visitors. option: the command's option, without the "--". recorded: whether the record
-    of a run contains the setting. unless: names and values of other settings; a run with one of these values
-    does not use this setting.
+    name: the name of the argument of `specdec.stream` and of the field of `RunSettings` or `Sampling`.
+    kind, default: the kind of its values, and the value if the caller gives none.
+    least, most: the smallest and the largest allowed number; None means no limit.
+    choices: the allowed values and their meanings, for the kind "choice".
+    label, help: its name and its explanation on the page.
+    address: its name in the page's address and in messages to visitors.
+    option: the command's option, without the "--".
+    recorded: whether the record of a run contains the setting.
+    unless: names and values of other settings; a run with one of these values does not use this setting.
     """
 
     name: str
@@ -61,7 +63,7 @@ class Setting:
         """The help text, followed by the allowed values, the default, and the cases in which a run does not
         use the setting.
 
-        most: a largest number that replaces the setting's own.
+        most: replaces the setting's largest allowed number.
         """
         most = self.most if most is None else most
         parts = [f"{value}: {meaning}" for value, meaning in self.choices.items()]

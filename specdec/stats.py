@@ -19,7 +19,7 @@ from specdec.trace import Round
 from specdec.trace.acceptance import counted
 
 Z = 1.96
-"""The half width of a 95% interval in standard errors; for means, it needs 30 prompts or more."""
+"""The half width of a 95% interval in standard errors. It is too small for means of fewer than 30 prompts."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ def acceptance_vector(accepted: Sequence[int], reached: Sequence[int]) -> np.nda
     """R by child index from counts of nodes that `reached` each child and of those that `accepted` it.
 
     R(i) is the probability that all earlier children are rejected, times the rate at which child i is
-    accepted in that case. So R sums to at most one, even if some indices were counted on other trees or more
-    often than others. Plain quotients accepted / offered may sum to more. R may increase at some index, by
-    chance or truly.
+    accepted then. So R sums to at most one, even if some indices were counted on other trees or more often
+    than others. Plain quotients accepted / offered may sum to more. R may increase at some index, by chance
+    or truly.
     """
     rates, passed = [], 1.0
     for taken, count in zip(accepted, reached, strict=True):

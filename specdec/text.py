@@ -122,13 +122,13 @@ class TextStream:
 
 
 class _Given:
-    """A growing text. text: its beginning, which belongs to the prompt or was already returned."""
+    """The part of a growing text that belongs to the prompt or was already returned."""
 
     def __init__(self, text: str):
         self.text = text
 
     def change(self, text: str) -> tuple[int, str]:
-        """Takes the new text. Returns how many characters of the old one it drops, and the text that it adds.
+        """Replaces the text. Returns how many characters of the old text are dropped, and the added text.
 
         Nothing changes if the new text is a prefix of the old one, because the rest may still follow.
         """
@@ -238,9 +238,8 @@ def _doubled(first: int, end: int) -> Iterator[int]:
 
 
 class TokenTexts(dict[int, str]):
-    """The name of a token by itself: its text, or its bytes as `<E2 80>` if they are not a complete
-    character. A name is computed on its first use.
-    """
+    """A name for each token id: the token's text, or its bytes as `<E2 80>` if they are not a complete
+    character. A name is computed on its first use."""
 
     def __init__(self, tokenizer: Any | None):
         super().__init__()
@@ -258,7 +257,7 @@ class TokenTexts(dict[int, str]):
             return f"<{token_id}>"  # this id is in the padding of the logits, unknown to the tokenizer
         text = decoded(self._tokenizer, [token_id])
         if token.startswith(SPACE) and not text.startswith(" "):
-            text = " " + text  # a mark that is dropped at the start of a text
+            text = " " + text  # decoding drops the space at the start of a text
         if _UNFINISHED in text and (code := _bytes_of(token)):
             return f"<{code.hex(' ').upper()}>"
         return text

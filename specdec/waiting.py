@@ -12,7 +12,7 @@ PATIENCE = 2.0
 
 
 class Waiting:
-    """Prints `what`, the name of the work, while the block runs for longer than `PATIENCE` seconds.
+    """Prints `what`, the name of the work, if the block takes longer than `PATIENCE` seconds.
 
     On a terminal one line counts seconds and is erased at the end; elsewhere the message is written once.
     """

@@ -15,10 +15,10 @@ from specdec.checks import real, reals, whole
 def zipf_distribution(kl: float, size: int = 4096) -> np.ndarray:
     """Probabilities [size] of indices ∝ (index + 1)^-s, with s = 1 + 1 / (D_KL + log(e) / e + 1).
 
-    Li and El Gamal (2018) use it to prove the bound of the paper's Equation 8. It depends only on D_KL (in
-    bits). A code for it needs at most D_KL + log(D_KL + 1) + 5 bits. The result sums to less than 1, because
-    it leaves out the indices from `size` on, which `encode_indices` sends with an escape symbol. ValueError
-    if kl is not a finite number of at least 0 bits.
+    Li and El Gamal (2018) prove the bound of the paper's Equation 8 with this distribution. It depends only
+    on D_KL, in bits. Its code needs at most D_KL + log(D_KL + 1) + 5 bits on average. The result sums to
+    less than 1, because it leaves out the indices from `size` on, which `encode_indices` sends with an escape
+    symbol. ValueError if kl is not a finite number of at least 0 bits.
     """
     bits, size = real(kl), whole("size", size, 1, MOST_COUNT)
     if bits is None or bits < 0:
@@ -51,7 +51,8 @@ def encode_indices(indices: Sequence[int], distribution: Sequence[float] | np.nd
 def decode_indices(data: bytes, count: int, distribution: Sequence[float] | np.ndarray) -> list[int]:
     """Decode the output of `encode_indices`, for this number of indices and the same distribution.
 
-    The data contains neither of these and no checksum: damaged data gives wrong indices or an AssertionError.
+    The data does not contain this number, the distribution or a checksum: damaged data gives wrong indices or
+    an AssertionError.
     """
     model, size = _index_model(distribution)
     decoder = constriction.stream.queue.RangeDecoder(np.frombuffer(data, "<u4").astype(np.uint32))

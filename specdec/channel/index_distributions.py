@@ -26,8 +26,8 @@ class IndexDistributions(NamedTuple):
     kl: D_KL[P || Q]. with_replacement: the distribution [count] of channel simulation's index. entropy_with:
     the entropy of this index over all its values, also those beyond `count`; it is at least D_KL.
     without_replacement: the distribution [up to count] of speculative decoding's child index.
-    entropy_without: the entropy of that index. Probability that is missing from a sum of 1 counts as one more
-    outcome. This entropy may be below D_KL.
+    entropy_without: the entropy of the child index, where the probability beyond these values counts as one
+    more outcome; it may be below D_KL.
     """
 
     kl: float
@@ -42,10 +42,11 @@ def index_distributions(
 ) -> IndexDistributions:
     """The index distributions of one pair p, q [n] with and without replacement, up to `count` indices.
 
-    Equations 6 to 8 of the paper bound their entropies. The method greedy_rejection is compared with GSD, and
-    poisson_functional with ERSD. For large vocabularies the distribution without replacement is simulated, as
-    in `theory.estimate_gsd_acceptance_by_index`. ValueError if p or q is not a distribution, q is 0 where p
-    is not, or count < 1.
+    With replacement, the index is that of channel simulation by this method, whose entropy Equations 6 to 8
+    of the paper bound. Without replacement, it is the child index of GSD (greedy_rejection) or of ERSD
+    (poisson_functional); for large vocabularies its distribution is simulated, as in
+    `theory.estimate_gsd_acceptance_by_index`. ValueError if p or q is not a distribution, q is 0 where p is
+    not, or count < 1.
     """
     count = whole("count", count, 1, MOST_COUNT)
     p, q = covered_pair(p, q)
@@ -84,8 +85,8 @@ def _greedy_rejection(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.ndar
 def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
     """-Σ R(r) log R(r) over the indices that remain when λ is `level` and S(λ) is `mass`.
 
-    Between two ratios p/q, S is linear in λ with slope -w, where w is the mass of Q at larger ratios. Here
-    each step takes the share w of the remaining mass, so the index is geometric until the next ratio.
+    Between two neighbouring ratios p/q, S is linear in λ with slope -w, where w is the mass of Q at larger
+    ratios. There each index takes the share w of the remaining mass: its distribution is geometric.
     """
     entropy = 0.0
     while mass > _NEGLIGIBLE and level < pair.ratio[-1]:
@@ -100,7 +101,7 @@ def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
             part = -math.expm1(decay)
             entropy += _geometric_entropy(mass, weight, part)
             level, mass = level + mass * part / weight, mass * math.exp(decay)
-        # the next step goes past the ratio, even if it is smaller than the rounding error
+        # the next step goes past the ratio, even if the step is smaller than the rounding error
         level = max(level + mass, math.nextafter(ratio, math.inf))
         after = float(pair.survival(np.array(level)))
         entropy += _surprise(np.array([mass - after]))
@@ -111,7 +112,7 @@ def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
 def _geometric_entropy(mass: float, weight: float, part: float) -> float:
     """-Σ R log R for R(j) = mass · weight · (1 - weight)^j, over the first j, whose R sum to mass · part.
 
-    The chain rule splits the entropy of j: into that of whether j is among these values, and that of j then.
+    By the chain rule, the entropy of j is that of whether j is among these values, plus that of j given this.
     """
     taken = mass * part
     inside = _binary_entropy(weight) / weight - _binary_entropy(part) / part

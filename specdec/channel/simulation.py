@@ -25,8 +25,9 @@ MOST_PROPOSALS = 100_000
 
 
 class ChannelStream(IntEnum):
-    """Random numbers independent of decoding's. PROPOSAL, TEST: for the proposals of greedy rejection
-    sampling and Alice's tests. POISSON: for the race of the Poisson functional representation."""
+    """The purposes of the codecs' random numbers, which are independent of decoding's. PROPOSAL, TEST: the
+    proposals of greedy rejection sampling and Alice's tests. POISSON: the race of the Poisson functional
+    representation."""
 
     PROPOSAL = 16
     TEST = 17
@@ -89,7 +90,8 @@ def poisson_functional_encode(p: Distribution, q: Distribution, seed: int, posit
 
 
 def poisson_functional_decode(index: int, q: Distribution, seed: int, position: int = 0) -> int:
-    """Bob's copy of Alice's sample: the token at this place in the order of arrival under Q (Section 4)."""
+    """Bob's copy of Alice's sample: the token at this place in the order of arrival under Q (Section 4).
+    ValueError if fewer tokens arrive."""
     q = one_distribution("q", q)
     index = checked_index(index)
     order = _race(len(q), seed, position).arrivals(torch.from_numpy(q).log()[None], index + 1)[0]

@@ -104,7 +104,7 @@ class TunstallCode:
         return symbols
 
     def _step(self, row: int, child_index: int, codewords: list[int]) -> int:
-        """The row of this child. If the child is a leaf, append its codeword and return the root's row."""
+        """The row of the child with this index. For a leaf, append its codeword and return the root's row."""
         beyond = child_index - self._inner[row]
         if beyond < 0:
             return self.topology.children[row][child_index]

@@ -16,9 +16,9 @@ from specdec.context.features import WIDTH
 from specdec.trace import Method
 
 STAGES: dict[Method, tuple[str, ...]] = {"gsd": ("node", "tested", "drafted"), "ersd": ("drafted",)}
-"""For each method, the stages at which acceptance is estimated from more and more features. GSD's are q at
-"node", also the tests' uniforms at "tested", and also the children at "drafted". ERSD's are q, the children
-and their arrival times."""
+"""For each method, the stages at which acceptance is estimated. GSD's features at "node" come from q, at
+"tested" also from the uniforms of the tests, and at "drafted" also from the children. ERSD's features come
+from q, the children and their arrival times."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,14 @@ class ContextAcceptance:
         return self.stages["tested"](tested_features(log_q, uniforms))
 
     def of_drafted_gsd(self, log_q: Tensor, uniforms: Tensor, children: Tensor) -> Tensor:
-        """GSD's acceptance [n, WIDTH] of drafted tokens, int64 [n, up to WIDTH] in order of arrival."""
+        """GSD's acceptance [n, WIDTH] of the drafted `children`: tokens in order of arrival, int64 [n, up to
+        WIDTH]."""
         columns = torch.cat([tested_features(log_q, uniforms), features.of_children(log_q, children)], -1)
         return marginal(self.stages["drafted"](columns))
 
     def of_drafted_ersd(self, log_q: Tensor, times: Tensor, children: Tensor) -> Tensor:
-        """ERSD's acceptance [n, WIDTH] of drafted tokens, given log arrival times [n, up to WIDTH + 1]."""
+        """ERSD's acceptance [n, WIDTH] of drafted `children`, given the log times [n, up to WIDTH + 1] of the
+        first arrivals."""
         return marginal(self.stages["drafted"](raced_features(log_q, times, children)))
 
     def save(self, path: Path) -> None:

@@ -44,7 +44,8 @@ def of_children(log_q: Tensor, children: Tensor) -> Tensor:
 
 
 def of_arrivals(times: Tensor) -> Tensor:
-    """Differences of each log arrival time [n, up to WIDTH + 1] from the first time and the next time."""
+    """For each child's log arrival time, its distance from the first time and to the next time, from the log
+    times [n, up to WIDTH + 1] of the first arrivals."""
     since = _padded(times - times[:, :1], _CEILING, WIDTH + 1)
     return torch.stack([since[:, :-1], since.diff(dim=-1)], -1).float()
 

@@ -162,8 +162,8 @@ def _chosen(
 ) -> list[int]:
     """The nodes of a level whose child number `index` is among the k planned nodes.
 
-    unaccepted: the probability that a node is accepted and none of its earlier children is. decided: the
-    acceptance of each child that is decided so far. Other arguments as in `child_counts`.
+    unaccepted: for each node, the probability that it is accepted and none of its earlier children is.
+    decided: the acceptance of each child that is decided so far. Other arguments as in `child_counts`.
     """
 
     def push(node: int, child: int, remaining: float) -> None:
@@ -188,7 +188,7 @@ def _chosen(
 
 
 def worth_scoring(nodes: Sequence[Branch], k: int, depth: int, average: Sequence[float]) -> list[Branch]:
-    """The nodes of a level that get children if k more nodes are planned. depth: the levels below it."""
+    """The nodes of a level that get children if k more nodes are planned. depth: the levels below them."""
     queue, chosen = _Queue(average, depth), {}
     for node in nodes:
         queue.push_unseen(node, 0, node.acceptance, 1)

@@ -14,7 +14,7 @@ MOST = 1024
 
 @dataclass(frozen=True)
 class ContextTree:
-    """k drafted tokens per round, in a tree that grows while it is drafted.
+    """Up to k drafted tokens per round, in a tree that grows while it is drafted.
 
     In the record of a round, the nodes' paths give the shape. ValueError for an invalid k or acceptance.
     """
@@ -31,7 +31,7 @@ class ContextTree:
 
     @property
     def num_draft_tokens(self) -> int:
-        """The number of drafted tokens per round."""
+        """The largest number of drafted tokens per round."""
         return self.k
 
     @property

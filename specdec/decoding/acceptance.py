@@ -29,7 +29,7 @@ result at its end."""
 LONGEST = sequence(4)
 """The tree for the measurement if one of the models can only score sequences."""
 WIDE = Topology([(*(0,) * depth, index) for depth in range(3) for index in range(8)])
-"""The tree for the measurement otherwise: eight alternatives at each of three positions in a row."""
+"""The tree for the measurement if both can score trees: eight alternatives at each of three positions."""
 _TOKENS = 256
 """The number of tokens that are decoded for a measurement."""
 _TEXTS = (
@@ -63,8 +63,8 @@ def finished(steps: Generator[object, None, _T]) -> _T:
 
 
 def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
-    """The target, and the draft unless the drafter replaces it. ValueError if they can't decode
-    speculatively."""
+    """The target, and the draft unless the drafter replaces it. ValueError if the draft is missing, or if one
+    of them can only decode token by token."""
     method, uses_model = settings.method, entry_of(settings.drafter).uses_model
     if pair.draft is None and uses_model:
         raise ValueError(
@@ -96,7 +96,7 @@ def only_sequences(pair: ModelPair) -> bool:
 def measuring(
     pair: ModelPair, settings: RunSettings, prompt_ids: Sequence[int] | None = None, thorough: int = 1
 ) -> Steps[np.ndarray]:
-    """Acceptance by child index [up to 8] of this pair, from texts that are decoded on first use.
+    """Measures acceptance by child index [up to 8] on decoded texts; the pair stores the result.
 
     prompt_ids: the prompt of the texts; None takes a few fixed prompts. thorough: multiplies the number of
     decoded tokens, `_TOKENS`. ValueError if the pair can't draft.
@@ -126,7 +126,7 @@ def measuring(
 def trial(
     pair: ModelPair, settings: RunSettings, tree: Topology, prompts: Sequence[Sequence[int]], number: int
 ) -> Engine:
-    """An engine for text number `number` of a measurement along this tree, with a seed of its own."""
+    """An engine that decodes text `number` of a measurement on this tree, with a seed of its own."""
     settings = settings._replace(max_new_tokens=_TOKENS // len(prompts), detail=False)
     # The prompt leaves room for the deepest tree in both contexts.
     room = min(pair.target.context_length, pair.drafting.context_length) - LONGEST.depth - 2
@@ -147,7 +147,7 @@ def fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
 
 
 def remember(entries: dict[Any, Any], key: Any, value: Any) -> None:
-    """Store an entry, and keep only the newest ones, because visitors may choose any number of
+    """Store an entry and drop all but the newest `_REMEMBERED`, because visitors may choose any number of
     temperatures."""
     entries[key] = value
     for oldest in list(entries)[:-_REMEMBERED]:

@@ -7,9 +7,9 @@ Algorithm 3 (`joint_trees`) and plain decoding (the empty tree), the one with th
 expected second is chosen. The second, fifth and eighth round of a pair are plain, because all trees are
 compared with them. Runs that are decoded together share one budget of rows.
 
-Stopping in the middle of a tree saves time if a draft model's forward pass takes longer than the decision to
-stop. Such a model gets a deeper tree, and a price for each further level: the tokens that the level must
-promise. It stops before a level that promises fewer (`drafters.stopping`).
+If a draft model's forward pass takes longer than the decision to stop, the model may stop in the middle of a
+tree (`drafters.stopping`). Its tree is made deeper, and each further level gets a price in expected tokens.
+The model stops before a level from which fewer tokens are expected.
 
 No tree depends on noise that is used afterwards to decide about its tokens. Apart from measured times, a tree
 depends only on verified nodes of earlier rounds of its text, on texts with other seeds, and on its levels
@@ -79,14 +79,17 @@ def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int
 
 
 @dataclass
-class _Own:
+class _RunState:
     """The state of `AutoTrees` for one run.
 
-    counts: the counts of the run and those known before it. alone: those of the run alone. idle: the number
-    of latest rounds with the empty tree. pause: the run drafts again after this many of them. look: the
-    number of coming rounds that draft one token only to observe acceptance; None outside of such a look.
-    price: that of a further level. is_due: whether a tree is chosen for the next round in any case. is_plain:
-    whether the present tree is empty; a draft model that rests beside a copied path has another one.
+    counts, alone: the verified nodes of this run and of earlier ones, and those of this run alone.
+    idle: the number of rounds with the empty tree since the last other tree.
+    pause: after this many idle rounds, a look begins.
+    look: the number of rounds left in a look, in which one token is drafted only to observe its acceptance;
+    None outside of a look.
+    price: the price of a further level.
+    is_due: whether a tree is chosen for the next round in any case.
+    is_plain: whether the present tree is empty. That of a draft model that rests beside a copied path is not.
     """
 
     counts: Counts
@@ -99,7 +102,7 @@ class _Own:
     is_plain: bool = False
 
     def learn(self, round: Round, planted: Topology) -> None:
-        """Count the acceptance of this tree, and rounds without drafts."""
+        """Count the verified nodes of a round on this tree, and whether the round was idle or in a look."""
         counts = Counts.of(round, planted)
         self.counts.add(counts)
         self.alone.add(counts)
@@ -107,10 +110,11 @@ class _Own:
         if self.look and any(not node.copied for node in round.nodes):
             self.look -= 1
 
-    def looked(self, best: Topology) -> Topology:
+    def next_tree(self, best: Topology) -> Topology:
         """The tree for the next round: the best one, unless it is empty.
 
-        If it is empty, one token is drafted now and then, to see whether drafting has become worth its time.
+        While the best tree is empty, the rounds of a look draft one token now and then, to see whether
+        drafting has become worth its time.
         """
         if best.num_draft_tokens:
             self.pause, self.look = _FIRST_PAUSE, None
@@ -142,7 +146,7 @@ class AutoTrees:
     def __init__(self, pair: ModelPair, times: RoundTimes | None = None):
         self._pair, self._learned = pair, learned_of(pair)
         self._times = self._learned.times if times is None else times
-        self._own: WeakKeyDictionary[Run, _Own] = WeakKeyDictionary()
+        self._states: WeakKeyDictionary[Run, _RunState] = WeakKeyDictionary()
         self._due = 0.0
 
     def trees(self, runs: Sequence[AnyRun], texts: int) -> dict[AnyRun, Topology]:
@@ -153,17 +157,17 @@ class AutoTrees:
         following = [run for run in runs if run.follows]
         result = self._new_trees(following, texts) if following else {}
         for run, topology in result.items():
-            self._of(run).is_plain = not topology.num_draft_tokens
+            self._state(run).is_plain = not topology.num_draft_tokens
         return result
 
     def _new_trees(self, following: Sequence[AnyRun], texts: int) -> dict[AnyRun, Topology]:
         start = time.perf_counter()
         if len(following) == texts and self._times.needs_plain(texts):
             for run in following:
-                self._of(run).is_due = True  # its next round drafts again
+                self._state(run).is_due = True  # its next round drafts again
             return dict.fromkeys(following, _PLAIN)
-        if start < self._due and not any(self._of(run).is_due for run in following):
-            turns = ((run, self._of(run).look_change()) for run in following)
+        if start < self._due and not any(self._state(run).is_due for run in following):
+            turns = ((run, self._state(run).look_change()) for run in following)
             return {run: tree for run, tree in turns if tree is not None}
         costs = self._times.costs(self._pair.target.most_repeated)
         if costs.most_repeated:
@@ -178,51 +182,51 @@ class AutoTrees:
         return result
 
     def _next(self, run: Run, best: Topology, texts: int, costs: RoundCost) -> Topology:
-        """The tree for the next round of a run, from its best tree.
+        """The tree for the next round of a run. The price of a further level is stored in the run's state.
 
-        If the draft model decides itself where to stop, the tree is made deeper. texts: the number of runs
-        that are decoded together.
+        best: the fastest tree, which is made deeper if the draft model decides where to stop. texts: the
+        number of runs that are decoded together.
         """
-        own, stops = self._of(run), entry_of(run.settings.drafter).uses_model and not costs.most_repeated
-        own.price, own.is_due = None, False
+        state, stops = self._state(run), entry_of(run.settings.drafter).uses_model and not costs.most_repeated
+        state.price, state.is_due = None, False
         if best.num_draft_tokens and stops and costs.draft.seconds(1, 1) > SHORT:
-            own.price = price_of_level(_for_pair(self._pair, own.counts.vector()), best, costs, texts)
+            state.price = price_of_level(_for_pair(self._pair, state.counts.vector()), best, costs, texts)
             best = deepened(best)
-        return own.looked(best)
+        return state.next_tree(best)
 
     def price(self, run: Run) -> Price | None:
-        """The price of a further level of the run's present tree; None if all of it should be drafted."""
-        return self._of(run).price
+        """The price of a further level of the run's present tree; None if the whole tree is to be drafted."""
+        return self._state(run).price
 
     def choice(self, run: Run, texts: int = 1) -> Choice:
-        """The best tree for this run now, as if all texts had its acceptance."""
+        """The best tree for this run now, if all texts had this run's acceptance."""
         costs = self._times.costs(self._pair.target.most_repeated)
-        return chosen(_for_pair(self._pair, self._of(run).counts.vector()), costs, texts)
+        return chosen(_for_pair(self._pair, self._state(run).counts.vector()), costs, texts)
 
     def learn_times(self, rounds: Iterable[Round], draft: float, target: float) -> None:
         """Learn from the times of the rounds of one step. draft, target: seconds of the two models' forward
-        passes for all of them."""
+        passes for all rounds together."""
         self._times.add(list(rounds), draft, target)
 
     def learn(self, rounds: Mapping[AnyRun, Round]) -> None:
         """Learn from the decisions in the rounds of one step."""
         for run, round in rounds.items():
             if run.follows:
-                self._of(run).learn(round, cast(Topology, run.planted))
+                self._state(run).learn(round, cast(Topology, run.planted))
 
     def _shared(self, runs: Sequence[Run], texts: int, costs: RoundCost) -> list[Topology]:
         all_texts = max(SIZES) if texts == 1 else _MOST_NODES
         most = max(1, min(all_texts, 4 * _MOST_NODES // len(runs)))
-        vectors = [_for_pair(self._pair, self._of(run).counts.vector()) for run in runs]
+        vectors = [_for_pair(self._pair, self._state(run).counts.vector()) for run in runs]
         queues = [queue(vector, most, number) for number, vector in enumerate(vectors)]
         return joint_trees(queues, costs, all_texts, texts)
 
-    def _of(self, run: Run) -> _Own:
-        if run not in self._own:
+    def _state(self, run: Run) -> _RunState:
+        if run not in self._states:
             before = self._learned.before(run.settings, run.seed)
             alone = self._learned.of_new_run(run.settings, run.seed)
-            self._own[run] = _Own(before, alone, is_plain=not run.planted.num_draft_tokens)
-        return self._own[run]
+            self._states[run] = _RunState(before, alone, is_plain=not run.planted.num_draft_tokens)
+        return self._states[run]
 
 
 def _for_pair(pair: ModelPair, acceptance: np.ndarray) -> np.ndarray:

@@ -51,9 +51,9 @@ its text has ended. failed: an error ended it."""
 class Batch:
     """Runs of one pair that are decoded together, step by step.
 
-    members: the runs that have not ended, with their states. rows: for each run in the last step, the number
-    of rows (tokens) that the target evaluated for it. times: the record of the times of rounds; None takes
-    the pair's own, which "auto" reads.
+    members: a `Member` for each run that has not ended. rows: for each run in the last step, the number of
+    rows (tokens) that the target evaluated for it. times: the record of the times of rounds; None takes the
+    pair's own, which "auto" reads.
 
     Models without a compiled forward pass answer one run after another: the texts are the same, but a batch
     saves no time. Only one thread may use a batch at a time.

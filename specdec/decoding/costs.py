@@ -15,23 +15,21 @@ from specdec.trace import Round
 _KEPT = 16
 """For each number of texts and rows, this many of the latest times are stored."""
 _LEAST = 3
-"""A number of rows counts as measured when it has this many times, because the first forward passes of a size
-are slow."""
+"""A number of rows counts as measured once this many of its forward passes were timed, because the first
+passes of a size are slow."""
 _ROW, _DRAFT = 0.03, 0.12
 """The assumed times of a further row and of a draft model's forward pass, until they are measured. The unit
 is the time of the target's forward pass over one row. They are low, so that larger trees are tried and their
 true cost is measured."""
 _FAR = 32
-"""If only one number of rows was measured, a time is also assumed for a number that is larger by this many
-rows."""
+"""If only one number of rows was measured, a time is also assumed for this many more rows."""
 
 
 class ForwardCost:
-    """The seconds of a forward pass over n tokens, with a cache of the text before: measured at a few n,
-    and interpolated linearly.
+    """The seconds of a forward pass over n tokens after a cached text: measured at a few n, and interpolated
+    linearly.
 
-    The seconds never fall as n grows: if a larger n has fewer seconds than a smaller one, both get those of
-    the smaller n.
+    The seconds never fall as n grows: a larger n gets at least the seconds of every smaller one.
     """
 
     def __init__(self, seconds_by_count: Mapping[int, Sequence[float]]):
@@ -41,7 +39,7 @@ class ForwardCost:
 
     @property
     def table(self) -> dict[int, float]:
-        """The measured numbers of tokens and their seconds."""
+        """The seconds by number of tokens, at the measured numbers."""
         return dict(zip(self._counts, self._seconds, strict=True))
 
     def seconds(self, count: float) -> float:
@@ -58,7 +56,7 @@ class JointCost:
     """The seconds of one forward pass over rows of several texts, interpolated linearly between the
     measured numbers of texts.
 
-    by_texts: for each measured number of texts, the cost of a forward over n rows of each of them.
+    by_texts: for each measured number of texts, the cost of a forward pass by the rows of each text.
     """
 
     def __init__(self, by_texts: Mapping[int, ForwardCost]):
@@ -68,7 +66,7 @@ class JointCost:
 
     @property
     def tables(self) -> dict[int, dict[int, float]]:
-        """For each measured number of texts, the rows of each of them and the seconds."""
+        """For each measured number of texts, the seconds by the rows of each text."""
         return {texts: self._costs[texts].table for texts in self._texts}
 
     def seconds(self, texts: int, rows: float) -> float:
@@ -81,8 +79,7 @@ class JointCost:
         return known
 
     def _seconds(self, texts: int, more: float) -> float:
-        """Computes the result of `seconds`, which is cached there. more: the number of rows minus the number
-        of texts."""
+        """The result of `seconds`, which caches it. more: the number of rows minus the number of texts."""
         if len(self._texts) == 1:
             return self._costs[self._texts[0]].seconds((texts + more) / self._texts[0])
         right = min(max(bisect_left(self._texts, texts), 1), len(self._texts) - 1)
@@ -90,7 +87,7 @@ class JointCost:
         low, high = (self._costs[number].seconds(1 + more / number) for number in (before, after))
         low = min(low, high)  # other work on the machine only adds to times
         between = low + (texts - before) / (after - before) * (high - low)
-        if texts < before:  # at least a proportional part
+        if texts < before:  # fewer texts than measured take at least a proportional part
             return max(between, low * texts / before)
         return between if texts <= after else min(between, high * texts / after)
 
@@ -126,7 +123,7 @@ class RoundCost:
     def overhead(self, texts: int) -> Overhead:
         """The overhead of one text if this many are decoded together.
 
-        The sum over all texts grows linearly with their number.
+        It is interpolated so that the sum over all texts is linear in their number.
         """
         fewest, most = min(self.overheads), max(self.overheads)
         if fewest == most:
@@ -147,9 +144,9 @@ class RoundTimes:
     """The latest times of a pair's rounds, for single texts and for several together, and the costs that
     follow from them.
 
-    Times of forward passes are kept by the number of texts and the rows of each text. The other times of a
-    text's round are kept by the number of its drafted tokens. kept: how many times of each kind are kept;
-    None keeps all.
+    The seconds of forward passes are stored by the number of texts and the rows of each text, all other
+    seconds of a text's round by the number of its drafted tokens. kept: for each of these numbers, how many
+    of the latest measurements are stored; None stores all.
     """
 
     def __init__(self, kept: int | None = _KEPT):
@@ -204,17 +201,15 @@ class RoundTimes:
 
 
 def _typical(times: Mapping[Any, Sequence[float]]) -> dict[Any, float]:
-    """The lower quartile of the times of each key that has enough of them. Other keys are left out.
-
-    If no key has enough, each key gets its lowest time.
-    """
+    """The lower quartile of the times of each key that has at least `_LEAST`. Other keys are left out. If no
+    key has so many, each key gets its lowest time."""
     often = {key: undisturbed(seconds) for key, seconds in times.items() if len(seconds) >= _LEAST}
     return often or {key: min(seconds) for key, seconds in times.items()}
 
 
 def _joint(times: Mapping[tuple[int, int], Sequence[float]], one: float) -> JointCost:
-    """The cost of a forward pass from its measured seconds, by the numbers of texts and rows. one: the
-    seconds of one row that are assumed where nothing was measured."""
+    """The cost of a forward pass. times: its measured seconds, by the number of texts and the rows of each.
+    one: the seconds of a pass over one row, which are assumed if nothing was measured."""
     by_texts = {}
     for texts in sorted({texts for texts, _ in times}):
         known = _typical({rows: seconds for (other, rows), seconds in times.items() if other == texts})
@@ -223,8 +218,8 @@ def _joint(times: Mapping[tuple[int, int], Sequence[float]], one: float) -> Join
 
 
 def _rising(known: Mapping[int, float]) -> dict[int, float]:
-    """The measured seconds by rows, each at most those of any larger number of rows, because other work on
-    the machine only adds to times."""
+    """The measured seconds by rows. A number of rows gets at most the seconds of every larger number: where
+    it took longer, other work on the machine slowed it."""
     rows = sorted(known, reverse=True)
     return dict(zip(rows, accumulate((known[each] for each in rows), min), strict=True))
 
@@ -232,8 +227,8 @@ def _rising(known: Mapping[int, float]) -> dict[int, float]:
 def _extended(known: Mapping[int, float], texts: int) -> ForwardCost:
     """The cost of a forward pass that this many texts share, by the number of rows that each text has in it.
 
-    known: the measured seconds by that number. The time of one row is estimated if it is missing. If only one
-    number is known, the time of more rows is estimated too.
+    known: the measured seconds by that number. The time of one row is assumed if it was not measured. If only
+    one number was measured, the time of more rows is assumed too.
     """
     table, fewest = {**known}, min(known)
     for rows in (1, *((fewest + _FAR,) if len(known) == 1 else ())):

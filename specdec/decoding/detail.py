@@ -37,15 +37,15 @@ than `MOST_TOKENS` tokens have q > 0, because it would take longer than 10 ms. F
 than 1 ms at 150,000 tokens.
 """
 SOME_DRAFTS, SOME_TOKENS, EVERY = 3, 256, 8
-"""For `SOME_DRAFTS` or more drafts without replacement among more than `SOME_TOKENS` tokens, the optimum is
-computed only at positions that `EVERY` divides: it takes several times as long as decoding a token does with
-a small model."""
+"""For `SOME_DRAFTS` or more drafts without replacement among more than `SOME_TOKENS` tokens, computing the
+optimum takes several times as long as decoding a token with a small model. There it is computed only at
+positions that are multiples of `EVERY`."""
 
 
 def drafted_nodes(
     drafted: Drafted, verdict: Verdict, texts: TokenTexts, log_p: Sequence[Tensor] | None
 ) -> tuple[Node, ...]:
-    """Makes the records of the drafted nodes. They contain probabilities if log_p is given."""
+    """The records of a round's drafted nodes. They have probabilities only if log_p, by row, is given."""
     topology, token_ids, log_q, _, copied = drafted
     statuses = _statuses(topology, verdict)
     nodes = []
@@ -69,9 +69,9 @@ def verified_steps(
 ) -> tuple[Step, ...]:
     """Makes a record for each decided token: its race, its acceptance tests, and how it was decided.
 
-    grown: whether the tree's shape depends on the noise that decides; then no optimum is recorded.
-    A test belongs to the record of the deepest accepted node above the tested node, or of the root, because a
-    rule may test nodes far below it.
+    grown: whether the tree's shape depends on the noise that decides; then no optimum is recorded. A test
+    goes into the record of the deepest accepted node above the tested node, or else into that of the root,
+    because traversal verification also tests nodes below rejected ones.
     """
     topology = drafted.topology
     decided: list[tuple[int, Kind]] = [(drafted.token_ids[row], "accepted") for row in verdict.rows]
@@ -102,7 +102,7 @@ def verified_steps(
 
 
 def _optimum(drafted: Drafted, row: int, log_p: Tensor, position: int) -> float | None:
-    """The highest probability with which any rule can accept a child of this row; see `trace.Step`.
+    """The highest probability with which a lossless rule can accept a child of this row; see `trace.Step`.
 
     None if it is not defined, or would take too long. log_p: [vocabulary].
     """

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 class Engine:
     """The models' caches, the trees, the noise and the text of one run. `round()` advances all of them.
 
-    stopping: ends a draft model's tree early if a further level is not worth its price. verifier: decides
-    which nodes are accepted; None takes the method's own. number: the number of the next round. finish: the
-    reason why the text has ended; None while it goes on.
+    trees: the trees to draft along. stopping: ends a draft model's tree early if a further level is not worth
+    its price. verifier: decides which nodes are accepted; None takes the method's own. number: the number of
+    the next round. finish: the reason why the text has ended; None while it goes on.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Engine:
         return entry_of(drafter).new(parts)
 
     def follow(self, topology: Topology, price: Price | None) -> None:
-        """Sets the tree of the next rounds, and the price of a further level; None drafts the whole tree."""
+        """Sets the tree of the next rounds. price: that of a further level; None drafts the whole tree."""
         self.trees.present, self.stopping.price = topology, price
 
     def rounds(self) -> Iterator[Round]:
@@ -154,8 +154,8 @@ class Engine:
     def _room(self) -> int:
         """The depth of the deepest tree that fits into the rest of the text and of the target's context.
 
-        A round emits up to depth + 1 tokens. If the target must read many accepted tokens again, the depth is
-        0: a target with recurrent states can only keep a state that has read no rejected token.
+        A round emits up to depth + 1 tokens. The depth is 0 if a target with recurrent states must read many
+        accepted tokens again: it keeps a state only after a round without rejected tokens.
         """
         return 0 if self.target.must_catch_up else max(self.stop_length - len(self.text_ids) - 1, 0)
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _ASSUMED = np.array([0.6, 0.15, 0.06, 0.03])
 """The acceptance by child index that is assumed for any pair before anything is measured."""
 PRIOR, _EARLIER, _MEMORY = 4.0, 48.0, 96.0
-"""Weights of counts, in numbers of verified nodes. The assumed acceptance weighs `PRIOR`, and earlier runs
-weigh at most `_EARLIER`. Counts of more than `_MEMORY` nodes are scaled down to half of `_MEMORY`, because a
-text changes."""
+"""Numbers of verified nodes. The assumed acceptance counts as much as `PRIOR` of them, and all earlier runs
+together as at most `_EARLIER`. When the counts of a run exceed `_MEMORY` nodes, they are scaled down to half
+of `_MEMORY`, because a text changes."""
 _RUNS = 8
 """For each method and sampling, the counts of at most this many earlier runs are stored."""
 _REMEMBERED = 64
@@ -37,7 +37,7 @@ class Counts:
 
     @classmethod
     def assumed(cls) -> Counts:
-        """Counts of reached and accepted nodes that stand for a pair before its first run."""
+        """Counts that express the assumed acceptance, with the weight of `PRIOR` verified nodes."""
         before = 1 - np.concatenate([[0.0], np.cumsum(_ASSUMED)[:-1]])
         return cls(PRIOR * before, PRIOR * _ASSUMED)
 
@@ -53,7 +53,7 @@ class Counts:
         return cls(np.array(counts.reached, float), np.array(counts.accepted, float))
 
     def add(self, round: Counts) -> None:
-        """Adds the counts of a round of this text. Later rounds weigh more."""
+        """Adds the counts of a round of this run. Later rounds weigh more."""
         self.include(round)
         if self.reached[0] > _MEMORY:
             self.at_most(_MEMORY / 2)
@@ -90,8 +90,8 @@ class Learned:
         self.runs: dict[tuple[str, float, float], deque[tuple[int, Counts]]] = {}
 
     def before(self, settings: RunSettings, seed: int) -> Counts:
-        """The counts that are known before a run. Earlier runs with its seed are left out, because they used
-        the same noise."""
+        """The counts with which a run begins: the assumed ones and those of earlier runs, except of runs with
+        the same seed, because they used the same noise."""
         known, before = Counts.assumed(), Counts.none()
         for other, counts in self.runs.get(_kind(settings), ()):
             if other != seed:
@@ -101,7 +101,7 @@ class Learned:
         return known
 
     def of_new_run(self, settings: RunSettings, seed: int) -> Counts:
-        """Counts for a new run, at first empty. Later runs read them."""
+        """New counts for a run, all 0. The run adds to them, and later runs read them."""
         own = Counts.none()
         self.runs.setdefault(_kind(settings), deque(maxlen=_RUNS)).append((seed, own))
         for oldest in list(self.runs)[:-_REMEMBERED]:

@@ -16,8 +16,8 @@ from specdec.trace import Candidate, Milliseconds
 SIZES = (*range(9), 10, 12, 16, 20, 24, 32)
 """The trees to choose from have these numbers of drafted tokens."""
 QUEUE = 64
-"""The trees are cut from one tree with this many nodes. It is larger than the largest of them, so that
-shallow trees have wide levels."""
+"""The trees to choose from are parts of one tree with this many nodes. It has more nodes than the largest of
+them, so that a shallow part can have wide levels."""
 
 
 class Choice(NamedTuple):
@@ -36,8 +36,8 @@ def chosen(
 ) -> Choice:
     """The fastest tree for `at_once` texts with this same acceptance [indices], and the best of each size.
 
-    sizes: the numbers of drafted tokens to choose from, 0 among them. nodes: the nodes from which trees are
-    cut, parents before their children; by default those of Algorithm 3's queue.
+    sizes: the numbers of drafted tokens to choose from, 0 among them. nodes: the nodes of which the trees
+    consist, parents before their children; by default those of Algorithm 3's queue.
     """
     nodes = queue(acceptance, QUEUE) if nodes is None else nodes
     best: dict[int, tuple[ExpectedRound, Sequence[DraftNode]]] = {}
@@ -65,9 +65,9 @@ def chosen(
 def with_repeated(
     round: ExpectedRound, nodes: Sequence[DraftNode], acceptance: np.ndarray, costs: RoundCost, texts: int
 ) -> ExpectedRound:
-    """The round, with a target's time that includes the tokens that the target reads again after rejections.
+    """The expected round, whose target time includes the tokens that the target reads again after rejections.
 
-    nodes: the nodes of the tree that each of the texts has.
+    nodes: the nodes of the tree, which is the same for each text.
     """
     if not costs.most_repeated:
         return round
@@ -76,10 +76,8 @@ def with_repeated(
 
 
 def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
-    """The number of rows that a text needs in the target's forward pass on this tree.
-
-    It includes the average number of tokens that are read again.
-    """
+    """The number of rows that a text needs in the target's forward pass on this tree, with the average number
+    of tokens that are read again."""
     again = costs.most_repeated and tree.num_draft_tokens
     repeated = repeated_tokens(acceptance, tree, costs.most_repeated) if again else 0.0
     return 1 + tree.num_draft_tokens + repeated
@@ -88,9 +86,9 @@ def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
 def repeated_tokens(acceptance: np.ndarray, tree: Topology, most: float) -> float:
     """Average number of accepted tokens that the target reads again in each round, at most `most`.
 
-    A round that rejects a token adds its own tokens to those that are read again. A round that accepts all
-    tokens clears them. So the average is the mean number that a round adds, divided by the probability that
-    a round accepts all tokens.
+    A round that rejects a token adds its new tokens to those that are read again. A round that accepts all
+    drafted tokens leaves none to read again. So the average is the mean number of tokens that a round adds,
+    divided by the probability that a round accepts all.
     """
     reached = node_acceptance(acceptance, tree)
     full = reached[-1]

@@ -1,10 +1,10 @@
 """Trees for texts that share their forward passes. The trees of all texts together are called the forest.
 
-Algorithm 3's queue orders the nodes of all texts by `key`. This is their probability to be accepted, except
-that siblings share an average where acceptance increases with the index. Each text has its own acceptance.
-The first n nodes of all texts in this order are the forest of n nodes with the most expected tokens. For each
-depth, the same is done without deeper nodes. The forest with the most expected tokens per second at measured
-costs is chosen. docs/trees.md says in which sense it is optimal.
+Algorithm 3's queue orders the nodes of all texts by `key`: the probability that the node is accepted, from
+its text's own acceptance by index. (Where acceptance increases with the index, the key is computed from the
+mean of the siblings, `optimal.pooled`.) The first n nodes are the forest of n nodes with the most expected
+tokens. Further forests have only nodes up to some depth. Among all of them, the one with the most expected
+tokens per second at measured costs is chosen. docs/trees.md says in which sense it is optimal.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _DEEPEST = 16
 class DraftNode(NamedTuple):
     """A drafted token.
 
-    acceptance: its probability to be accepted. key: the probability by which it is ordered, which differs if
-    acceptance increases with the index. deepens: whether it is the first node of its depth in its text. text:
-    the text's number.
+    acceptance: the probability that it is accepted. key: the probability that orders the queue, which differs
+    from acceptance only where siblings were averaged. deepens: whether it is the first node of its depth in
+    its text. text: the text's number.
     """
 
     path: Path
@@ -87,8 +87,8 @@ def rounds(
 ) -> Iterator[ExpectedRound]:
     """The expected rounds if the forest has the first 0, 1, 2, ... of these nodes.
 
-    texts: the number of texts that share the forward passes. copies: the number of texts that have each node.
-    A level costs one forward pass of the draft over all parents of its nodes, in all texts together.
+    texts: the number of texts that share the forward passes. copies: for each node, how many texts have it in
+    their tree. A level costs one forward pass of the draft over all parents of its nodes, in all texts.
     """
     over = costs.overhead(texts)
     tokens, rows, draft, rest = float(texts), texts, 0.0, texts * over.empty

@@ -54,24 +54,27 @@ def stream(
 ) -> Run:
     """Decodes a text round by round and yields one `Round` per target call.
 
-    prompt: text or token ids. method: one of `specdec.methods.METHODS`. topology: a `Topology`; "auto", which
-    chooses the fastest tree for this text, pair and machine from the run's rounds; a `ContextTree`; the
-    `Generation` of an earlier run, whose trees are used again round by round; or None for sequence(4). The
-    method "ar" and the drafter "copies" ignore it. Except under ERSD, the text depends on the trees, and
-    those of "auto" depend on timings. To repeat a text, pass its settings, with its record as `topology`.
-    Each round cuts the tree to the depth for which both contexts have room; when the draft's context is full,
-    the target continues alone.
+    prompt: text or token ids. method: one of `specdec.methods.METHODS`.
+    topology: a `Topology`; "auto", which chooses the fastest tree for this text, pair and machine from the
+    run's rounds; a `ContextTree`; the `Generation` of an earlier run, whose trees are used again round by
+    round; or None for sequence(4). The method "ar" and the drafter "copies" ignore it. Each round cuts the
+    tree to the depth for which both contexts have room; when the draft's context is full, the target
+    continues alone.
     max_new_tokens: the most tokens to generate. A full context or an end-of-sequence token stops earlier.
-    seed: determines all randomness. None draws a seed and records it. detail: whether to collect the
-    probabilities of nodes and the races of every verified position too, which costs time. drafter: "model",
-    the draft model; "copies", paths copied from the text, without a draft model or a topology; or
-    "model+copies", both in one tree, where a copied path may extend or replace the model's. See
-    `specdec.drafters.copies`. An object replaces the draft model: `specdec.drafters.NGram()`, `Suffix()`, a
-    function, or an object as `specdec.drafters.proposed` describes. "strings" is for ERSD and a draft model
-    with another tokenizer, which writes ahead in its own tokens (`specdec.drafters.strings`).
+    temperature, top_k, top_p: as in `specdec.probs.Sampling`.
+    seed: determines all randomness. None draws a seed and records it. Except under ERSD, the text also
+    depends on the trees, and those of "auto" depend on timings. To repeat a text, pass its settings, with its
+    record as `topology`.
+    detail: whether to collect the probabilities of nodes and the races of all verified positions, which costs
+    time.
+    drafter: "model", the draft model; "copies", paths copied from the text, without a draft model or a
+    topology; or "model+copies", both in one tree, where a copied path may extend or replace the model's
+    (`specdec.drafters.copies`). "strings" is for ERSD and a draft model with another tokenizer, which writes
+    ahead in its own tokens (`specdec.drafters.strings`). An object replaces the draft model:
+    `specdec.drafters.NGram()`, `Suffix()`, a function, or an object as `specdec.drafters.proposed` describes.
     draft_temperature: the draft's own temperature; None for the target's. Drafter and draft temperature
-    change the speed and never the distribution; under ERSD, not even the text. at_once: the number of
-    runs that are decoded together (`batch`), this one included; only "auto" uses it.
+    change the speed and never the distribution; under ERSD, not even the text.
+    at_once: the number of runs that are decoded together (`batch`), this one included. Only "auto" uses it.
 
     A ValueError names an argument that does not fit, and what would fit, before anything is computed.
     """
@@ -121,7 +124,7 @@ def measure_acceptance(
     used, which gives every caller the same result. The rates may increase at some index, by chance or truly.
     Under traversal verification, SpecInfer and SpecTr, a child's acceptance depends on the rest of its tree.
     For these methods the result is GSD's acceptance, because trees grown from it yield more tokens than trees
-    grown from the method's own acceptance. ValueError as in `stream`.
+    grown from the method's own acceptance. ValueError as in `stream`, and for "ar", which drafts nothing.
     """
     settings = RunSettings.of(
         method=method, max_new_tokens=1, temperature=temperature, top_k=top_k, top_p=top_p
@@ -139,8 +142,8 @@ class Run(Iterator[Round]):
     """One decoding run: an iterator over its rounds, with its settings and its record.
 
     seed: the seed in use. prompt_ids: the prompt's tokens. generation: the record of all rounds so far.
-    begun: whether a caller already advances the run. follows: whether "auto" chooses its trees. `close()`
-    ends the run early and frees its caches, as its normal end does.
+    begun: whether a caller already advances the run. follows: whether "auto" chooses its trees. The caches
+    are freed when the text ends, or when `close()` ends the run early.
     """
 
     def __init__(
@@ -175,9 +178,9 @@ class Run(Iterator[Round]):
         return next(self._iterator)
 
     def begin(self, trees: AutoTrees) -> Engine:
-        """Create the caches and the noise of a run that has not begun.
+        """Create the caches and the noise of a run. ValueError if the run has begun already.
 
-        From now on the caller advances the run, and sets the trees that `trees` chooses.
+        From now on the caller advances the returned engine, and gives it the trees that `trees` chooses.
         """
         if self.begun:
             raise ValueError(

@@ -29,8 +29,8 @@ def measure_shared_mass(pair: ModelPair) -> float | None:
     """The target's mean probability of shared tokens at temperature 1; None for a draft with the target's
     tokenizer.
 
-    The mean is measured once, at the tokens that the target writes after a few fixed prompts. It is
-    remembered as the draft's `shared_mass`.
+    The mean is measured once, at the tokens that the target writes after a few fixed prompts, and stored as
+    the draft's `shared_mass`.
     """
     draft = pair.draft
     if not isinstance(draft, OtherTokenizerModel):

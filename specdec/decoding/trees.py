@@ -25,7 +25,7 @@ class RoundTree(NamedTuple):
 
     @property
     def drafted(self) -> Topology:
-        """The tree as the draft model drafted it."""
+        """The tree down to the depth at which the draft model stopped."""
         return self.topology if self.depth is None else self.topology.limited(self.depth)
 
 
@@ -34,7 +34,7 @@ class Trees:
 
     first: the tree of the first round. present: the tree of the next round. later: the trees that a record
     prescribes, by the number of their first round; None if the tree never changes, empty if the caller may
-    set another `present` between rounds. so_far: the trees so far by the number of their first round.
+    set another `present` between rounds. so_far: the used trees, by the number of their first round.
     """
 
     def __init__(self, first: Tree, later: Mapping[int, RoundTree] | None = None):
@@ -44,7 +44,7 @@ class Trees:
 
     @property
     def all_empty(self) -> bool:
-        """Whether no round of the run has a tree."""
+        """Whether the tree of every round is empty."""
         return not self.first.num_draft_tokens and self.later is None
 
     @property
@@ -59,8 +59,8 @@ class Trees:
         return tuple(trees) if len(trees) > 1 or any(tree.depth is not None for tree in trees) else ()
 
     def add(self, number: int, depth: int | None) -> None:
-        """Adds the present tree, with its first round `number`, if the round before had another tree. depth:
-        the depth at which the draft model stopped."""
+        """Records the present tree as that of round `number`, unless the round before had the same one.
+        depth: the depth at which the draft model stopped."""
         if isinstance(self.present, Topology):
             tree = RoundTree(self.present, depth)
             if tree != next(reversed(self.so_far.values()), None):

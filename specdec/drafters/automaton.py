@@ -13,9 +13,10 @@ _COUNTED = 64
 class Occurring:
     """A state of the automaton: all strings of tokens that end at the same places of the text.
 
-    length: the length of the longest of these strings. shorter: the state of its longest suffix that ends at
-    more places; None for the empty string. next: the state after one more token, by token. count: the number
-    of places. last, before: the last and the second to last place, as indices into the text; -1 for none.
+    length: the length of the longest of these strings. shorter: the state of their longest suffix that ends
+    at more places; None for the empty string. next: the state after one more token, by token. count: the
+    number of places. last, before: the last and the second to last place, as indices into the text; -1 for
+    none.
     """
 
     length: int
@@ -30,8 +31,8 @@ class SuffixAutomaton:
     """All strings of a text, in memory and time linear in its length.
 
     A new token updates the counts and places of at most `_COUNTED` states: those of the longest strings that
-    end with it. Only a text that repeats a few tokens hundreds of times has more such states. Their strings
-    then keep smaller counts and earlier places.
+    end with this token. Only a text that repeats a few tokens hundreds of times has more such states. The
+    counts of the shortest strings are then too small, and their places too early.
 
     whole: the state of the text itself; its `shorter` has the longest suffix that occurred before.
     """
@@ -54,7 +55,7 @@ class SuffixAutomaton:
             self.extend(token_id)
 
     def after(self, match: Occurring) -> Iterator[int]:
-        """Yields, without end, the tokens that followed the second to last occurrence of these strings.
+        """Yields, without end, the tokens that followed the second to last occurrence of `match`.
 
         A copy that reaches the text's end continues with the tokens it has copied.
         """
@@ -81,10 +82,8 @@ class SuffixAutomaton:
 
 
 def _of_length(state: Occurring, token_id: int) -> Occurring:
-    """The state whose longest string is the longest string of `state` plus this token.
-
-    It is split off from another state if it does not exist.
-    """
+    """The state whose longest string is the longest string of `state` plus this token. It is split off from
+    another state if it does not exist."""
     longer = state.next[token_id]
     if longer.length == state.length + 1:
         return longer

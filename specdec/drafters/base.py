@@ -25,7 +25,8 @@ class Drafter(Protocol):
         """Draft a tree after the text. Its root is the last token of the text.
 
         topology: a `Topology`, or the `ContextTree` from which the drafter grows a tree. depth: the topology
-        is cut to this many levels, and to those that fit into a draft model's context. noise: the round's.
+        is cut to this many levels, and to those that fit into a draft model's context. noise: the random
+        numbers of the round.
         """
 
     def commit(self, rows: Sequence[int]) -> None:

@@ -33,7 +33,7 @@ class Parts(NamedTuple):
 
     model: the pair's draft model, if it has one. sampling: the draft's settings. stopping: decides where a
     draft model ends a tree. independent: whether the method's children are independent draws. empty: whether
-    no tree of the run has a drafted token. grown: whether each round grows its own tree, a `ContextTree`.
+    the tree of every round is empty. grown: whether each round grows its own tree, from a `ContextTree`.
     """
 
     drafter: Drafting
@@ -49,10 +49,13 @@ class Parts(NamedTuple):
 class Entry(NamedTuple):
     """The catalogue's description of a drafter.
 
-    label: its name in menus. new: makes the drafter of one run. uses_model: whether it needs the pair's draft
-    model. has_tree: whether it drafts along the run's topology. offered: whether the page offers it. check:
-    raises ValueError if the drafter can't serve these arguments: the method, the target, the draft (or None)
-    and the unchecked topology.
+    label: its name in menus.
+    new: makes the drafter of one run.
+    uses_model: whether it needs the pair's draft model.
+    has_tree: whether it drafts along the run's topology.
+    offered: whether the page offers it.
+    check: raises ValueError if the drafter can't serve these arguments: the method, the target, the draft (or
+    None) and the unchecked topology.
     """
 
     label: str

@@ -39,7 +39,8 @@ class ContextDrafter(DraftSession):
     def _grow_ersd(
         self, root: Branch, logits: Tensor, depth: int, noise: PositionNoise
     ) -> Requesting[list[Branch]]:
-        """Plans a tree, scores nodes with planned children and drafts these, until the plan is drafted."""
+        """Plans a tree, scores the nodes whose planned children are not drafted yet, and drafts all children
+        of these nodes. This is repeated until every planned node is drafted."""
         unscored = [root]
         while True:
             self._raced_ersd(unscored, logits, noise)

@@ -4,14 +4,14 @@ copied tokens, but they need no forward pass of the draft model.
 The path repeats the tokens that followed the last earlier occurrence of the text's longest repeated suffix.
 Where the path and the model's tree agree, they share nodes; the rest of the path hangs below the last shared
 node. The path ends where its tokens become too unlikely to be accepted, estimated from earlier copies in this
-text. If the path promises at least as many tokens as the model's tree can have accepted, the model does not
-draft in that round. With "auto" it does not draft either if its tokens are not worth their time beside the
-path, because they help only where the path is wrong (`stopping`).
+text. If at least as many tokens of the path are expected to be accepted as the model's tree is deep, the
+model does not draft in that round. With "auto" it does not draft either if its tokens are not worth their
+time beside the path, because they help only where the path is wrong (`stopping`).
 
 Under ERSD the text is that of plain decoding, whatever is drafted. The other rules verify the model's tree as
 if there were no path, so that the token after the last accepted node has the target's distribution. If this
-token is on the path, the target has already scored the token after it, and the next token is sampled from
-this score (`methods.copied`). The path, and whether the model drafts, depend only on the text before the
+token is on the path, the target has already computed its distribution after this token, and the next token is
+sampled from it (`methods.copied`). The path, and whether the model drafts, depend only on the text before the
 round, on measured times, and on what happened to drafts at positions that are already decided. So they do not
 depend on noise that is used later (docs/tree_choice.md), and all rules stay lossless with a path.
 """
@@ -64,20 +64,21 @@ class Copies:
             self._index.extend(token_id)
 
     def settle(self, start: int, disputed: Sequence[int]) -> None:
-        """Count whether the path was right where the other drafter had drafted different tokens. It counts
-        only if the text follows the path up to there.
+        """Count whether the path was right at the first place where the other drafter's tree did not have the
+        path's token. Nothing is counted if the text has left the path before this place.
 
-        disputed: the path's tokens up to and with that one. start: the position of the first one in the text.
+        disputed: the path's tokens, of which the last is at this place. start: the position of the first.
         """
         since = self._index.text[start : start + len(disputed)]
         if len(since) == len(disputed) and since[:-1] == disputed[:-1]:
             self._count(_APART, since[-1] == disputed[-1])
 
     def path(self, most: int, apart: int | None = None) -> tuple[list[int], list[float]]:
-        """The tokens of the path, at most `most`, and for each the probability that the path is right up to
-        and with it.
+        """The tokens of the path, at most `most`, and for each the probability that this token and all before
+        it on the path are right.
 
-        apart: the first index at which the other drafter drafted different tokens; None if there is none.
+        apart: the index of the first token that the other drafter's tree does not have, though it has others
+        at this place; None if there is no such token.
         """
         tokens, chances = list[int](), list[float]()
         length, copy = self._longest()
@@ -131,7 +132,7 @@ class CopyingDrafter:
     def draft(
         self, text_ids: Sequence[int], topology: Any, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
-        """Drafts a path, and the other drafter's tree unless the path promises enough tokens."""
+        """Drafts a path, and the other drafter's tree unless enough of the path is expected to be right."""
         self._copies.follow(text_ids)
         if self._disputed:
             self._copies.settle(self._start, self._disputed)

@@ -26,7 +26,8 @@ _PIECE = 256
 with the square of its number of tokens."""
 
 Orders = list[list[int]]
-"""For each of several rows, the tokens for its children, in order: perhaps more or fewer than children."""
+"""For each of several rows, the tokens for its children, in order. A row may have more or fewer tokens than
+children."""
 
 
 class DraftSession:
@@ -77,7 +78,7 @@ class DraftSession:
         return (yield from self._forward(token_ids, above))
 
     def rename(self, rows: Mapping[Any, int]) -> None:
-        """Identify the scored nodes by these row numbers from now on; forget nodes without one."""
+        """From now on, identify each scored node by its row number. Nodes that `rows` lacks are forgotten."""
         self._numbers = {rows[node]: n for node, n in self._numbers.items() if node in rows}
 
     def commit(self, rows: Sequence[int]) -> None:
@@ -159,8 +160,8 @@ class ModelDrafter(DraftSession):
         return orders, weights
 
     def _confidence(self, rows: Sequence[int], logits: Tensor, orders: Orders) -> dict[int, float]:
-        """For each row, the draft's probability of its first child at temperature 1, because a lower one
-        would hide how sure the draft is. logits, orders: one entry per row."""
+        """For each row, the draft's probability of its first child. The temperature is 1, because a lower
+        temperature would hide how sure the draft is. logits, orders: one entry per row."""
         # logsumexp would take six times as long if some logits are -inf
         probabilities = logits.float().softmax(-1)
         first = probabilities[range(len(rows)), [order[0] for order in orders]]

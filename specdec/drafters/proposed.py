@@ -7,10 +7,10 @@ A user's drafter is an object with one of two methods, and perhaps a `name`:
                                     than in the topology. The list may be empty.
     distribution(text_ids, drafted_ids)
                                     weights of the token that follows the text and these drafted tokens, by
-                                    token id, in any unit. Drafts are sampled from them. They may be empty.
+                                    token id, not normalised. They may be empty. Drafts are sampled from them.
 
 A function is taken as the method `propose`. If the object has a method `new_run()`, each run uses the object
-that this returns, so that it can keep an index of its own.
+that `new_run()` returns, which may keep an index of this run's text.
 
 Under ERSD the text is that of autoregressive decoding whatever is proposed. Under GSD proposals are tokens
 drafted without probabilities: p is sampled once, and a proposed token is accepted if it is the sample.
@@ -115,10 +115,8 @@ class ProposedDrafter(NoDrafter):
         topology: Topology,
         noise: PositionNoise,  # noqa: ARG002
     ) -> tuple[dict[int, int], dict[int, Tensor]]:
-        """The token of each row of the topology, and log q of rows with children.
-
-        Continuations share nodes as far as their tokens agree.
-        """
+        """The token of each drafted row of the topology, and log q of rows with children; a `Proposer` has
+        no q. Continuations share nodes as far as their tokens agree."""
         proposed = self.user.propose(tuple(text_ids), topology)
         if isinstance(proposed, str) or not isinstance(proposed, Iterable):
             raise ValueError(

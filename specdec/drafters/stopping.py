@@ -2,10 +2,10 @@
 
 A tree of "auto" fits the average round, but a draft model is sure of some tokens and guesses others. The
 probability that it gives to a drafted token, at temperature 1, tells them apart. `Stopping` learns from the
-verified nodes of a run how often tokens of each probability are accepted. It compares the tokens that the
-next level promises with the price of that level. Beside a path that was copied from the text (`copies`), a
-level promises tokens only where the path is wrong, and the model rests if no levels together are worth their
-price. After some rounds of rest it drafts once, because only its drafts show how good they are.
+verified nodes of a run how often tokens of each probability are accepted. It compares the expected number of
+accepted tokens in the next level with the price of that level. Beside a path that was copied from the text
+(`copies`), the model's tokens count only where the path is wrong. The model rests if no number of levels is
+worth its price. After some rounds it drafts once, because only its drafts show how good they are.
 
 Whether a level is drafted depends on the levels above it and on verified nodes of earlier rounds. It does not
 depend on the level's own draws or on later ones, so all rules stay lossless (docs/tree_choice.md), and ERSD's
@@ -29,18 +29,18 @@ _PRIOR = 6.0
 _MEMORY = 32.0
 """When more tokens than this are counted, their counts are halved, because a text changes."""
 _SHORT_REST, _LONG_REST, _SURE = 6, 16, 0.8
-"""Where copied paths replace the draft model for so many rounds, it drafts once to show whether that is still
-right, unless the first copied token is right with a probability of `_SURE`. The first rest has `_SHORT_REST`
-rounds; each further one is twice as long, up to `_LONG_REST`."""
+"""In a rest, copied paths replace the draft model for `_SHORT_REST` rounds. Then the model drafts once to
+show whether resting is still right, but not while the first copied token is right with a probability of
+`_SURE` or more. Each further rest is twice as long, up to `_LONG_REST`."""
 _LATER = 0.3
 """The probability that a later sibling is accepted if no earlier one was. It is assumed, not learnt, because
 later siblings matter little."""
 
 
 class Price(NamedTuple):
-    """The number of expected tokens that a further level must promise: `level` for the draft model's forward
-    pass, plus `node` for each node of the level. accepted: the share of first children that were accepted in
-    this and earlier runs of the pair."""
+    """The expected number of accepted tokens that makes a further level worth its time: `level` for the draft
+    model's forward pass, plus `node` for each node of the level. accepted: the share of first children that
+    were accepted in this and earlier runs of the pair."""
 
     level: float
     node: float
@@ -65,7 +65,7 @@ class Stopping:
         self._acceptance: dict[int, float] = {}
         self._firsts: dict[int, tuple[int, int]] = {}  # row -> its first child, and the kind of its token
         self._copied: Sequence[float] = ()
-        self._any = [0.0, 0.0]  # the same for first children of any class, without an assumption
+        self._any = [0.0, 0.0]  # the same counts for first children of all classes, without an assumed share
         self._rested, self._rest = 0, _SHORT_REST
 
     def begin(self) -> None:
@@ -76,12 +76,12 @@ class Stopping:
     def starts(self, topology: Topology, copied: Sequence[float]) -> bool:
         """Whether the draft model drafts at all beside a path that was copied from the text.
 
-        copied: for each token of the path, the probability that the path is right up to and with it, so that
-        the model's tokens of that depth are of no use; empty without a path.
+        copied: for each token of the path, the probability that this token and all before it are right, so
+        that the model's tokens of that depth are of no use; empty without a path.
         """
         self._copied = copied
         if not copied:
-            self.depth = self.depth or None  # a record may end with a rest
+            self.depth = self.depth or None  # a recorded rest (0) ends where no path is copied
         elif self.depth is None and self.price and not self._pays(topology, self.price, 0, 1.0):
             if self._rested < self._rest or copied[0] >= _SURE:
                 self.depth, self._rested = 0, self._rested + 1
@@ -94,8 +94,8 @@ class Stopping:
         return self.depth != 0
 
     def _pays(self, topology: Topology, price: Price, depth: int, reached: float) -> bool:
-        """Whether the levels from below this depth down to some other one promise more tokens together than
-        their price, where only tokens count that the path lacks.
+        """Whether the next levels below this depth, one or more of them, are together worth their price.
+        Tokens count only where the copied path is wrong.
 
         reached: the expected number of accepted nodes of this depth.
         """
@@ -122,8 +122,8 @@ class Stopping:
                 left, chance = left * (1 - chance), _LATER
 
     def worth(self, topology: Topology, rows: Sequence[int]) -> bool:
-        """Whether the children of these rows of one depth promise more tokens than their price. Beside a
-        copied path, deeper levels count too, because they may go on where the path is wrong."""
+        """Whether the children of these rows, all of one depth, are worth their price. Beside a copied path,
+        deeper levels count too, because the path may become wrong there."""
         assert self.price is not None, "levels without a price are drafted always"
         reached = sum(self._acceptance[row] for row in rows)
         if self._copied:

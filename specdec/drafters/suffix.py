@@ -15,7 +15,7 @@ class Suffix:
     This is prediction by partial matching, method C (Moffat 1990). The longest suffix that occurred before
     gives the counts of the tokens that followed it. Some probability is left for tokens that never followed
     this suffix: the more different tokens followed it, the more is left. The counts of the next shorter
-    suffix distribute this rest. shortest: the number of tokens of the shortest suffix.
+    suffix distribute this rest. shortest: suffixes of fewer tokens are not used; 0 uses the empty suffix too.
     """
 
     def __init__(self, shortest: int = 1):

@@ -1,7 +1,7 @@
 """The methods: each verifies a drafted tree by a pure function that needs no model.
 
-Each is a `Verifier`, verify(drafted, log_p, noise) -> Verdict. Rows are those of the target call: row 0 is
-the root (see `topology`). `specdec.algorithms` states the paper's rules on small tables, and
+Each function is a `Verifier`, verify(drafted, log_p, noise) -> Verdict. Rows are those of the target call:
+row 0 is the root (see `topology`). `specdec.algorithms` states the paper's rules on small tables, and
 `tests/helpers/other_rules.py` states those of other papers.
 
 gsd, ersd                        the paper's Algorithms 4 and 5

@@ -16,13 +16,17 @@ from specdec.race import PositionNoise, RoundNoise
 class Entry(NamedTuple):
     """The description of a method.
 
-    name: a short name for menus and figures. long_name: the full name. sentence: what the method does.
-    verify: the function that decides a round. drafts: how a node's children are drafted; empty if the method
-    drafts nothing. mark, dash: its symbol and its line style in figures, in plotly's words.
-    drafter_invariant: whether a seed gives the same text with every drafter. noise: the class of its random
-    numbers, `PositionNoise`, or `RoundNoise` for rules that decide on several positions at once. independent:
-    whether children are independent draws. by_index: whether a child's acceptance depends on its index and
-    not on the rest of the tree (Equation 3 of the paper), so that trees can be grown from these acceptances.
+    name, long_name: a short name for menus and figures, and the full name.
+    sentence: what the method does.
+    verify: the function that decides a round.
+    drafts: how a node's children are drafted; empty if the method drafts nothing.
+    mark, dash: its symbol and its line style in figures, in plotly's words.
+    drafter_invariant: whether a seed gives the same text with every drafter.
+    noise: the class of its random numbers: `RoundNoise` for rules that decide on several positions at once,
+    `PositionNoise` for all others.
+    independent: whether children are independent draws.
+    by_index: whether a child's acceptance depends on its index and not on the rest of the tree (Equation 3 of
+    the paper), so that trees can be grown from these acceptances.
     """
 
     name: str
@@ -39,7 +43,7 @@ class Entry(NamedTuple):
 
 
 _FIRST_ARRIVALS = "the first arrivals of the race under the draft, without replacement"
-_DRAWS = "independent draws from the draft, of which equal ones are one child"
+_DRAWS = "independent draws from the draft; equal draws are one child"
 
 METHODS = {
     "ar": Entry(

@@ -47,11 +47,8 @@ def _winner(race: Race, log_p: Sequence[Tensor], row: int) -> int:
 
 
 def _together(race: Callable[[int], Race], log_p: Sequence[Tensor]) -> list[int] | None:
-    """The winners of all rows, found together on a GPU, which takes as long as for one row.
-
-    None, so that winners are found one by one: on a CPU, and for more rows than `FEW_ROWS`, because their
-    exponentials would take much memory.
-    """
+    """The winners of all rows, found together on a GPU in the time of one row. None on a CPU, and for more
+    rows than `FEW_ROWS`, whose exponentials would take much memory: winners are then found one by one."""
     if not isinstance(log_p, LazyLogProbs) or len(log_p) > FEW_ROWS:
         return None
     rows = log_p.launched()  # [n, vocabulary]
@@ -59,10 +56,8 @@ def _together(race: Callable[[int], Race], log_p: Sequence[Tensor]) -> list[int]
 
 
 def sample(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
-    """Autoregressive decoding (Algorithm 5 of the paper without a tree): the winner of the root's race.
-
-    A `Verifier`.
-    """
+    """Autoregressive decoding (Algorithm 5 of the paper without a tree): a `Verifier` that returns the winner
+    of the root's race."""
     return verify(drafted, log_p, noise)._replace(kind="sampled")
 
 

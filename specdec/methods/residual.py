@@ -3,7 +3,7 @@ closed form.
 
 The residual of a residual is again a residual of P, with more of Q subtracted. After any number of rejections
 
-    P is max(P - λQ, 0) / S       Q is Q / c, without the rejected tokens
+    P has become max(P - λQ, 0) / S       Q has become Q / c, without the rejected tokens
 
 where each rejection adds S / c to λ. λ and c are held as logarithms, since at a low temperature c may be less
 than a float holds. The arithmetic is numpy's, whose calls take half the time of torch's.
@@ -105,7 +105,7 @@ class Residual:
         rest = before - math.exp(self.log_q[token_id])
         if rest > _LEAST_REST:
             self.log_rest = math.log(rest)
-        else:  # computed from logarithms, because at a low temperature all of it may round to zero
+        else:  # computed from logarithms, because at a low temperature the rest may round to zero
             log_q = self.log_q.to(torch.float64, copy=True)  # [vocabulary]
             log_q[self.rejected] = -math.inf
             self.log_rest = float(log_q.logsumexp(-1))
@@ -147,10 +147,7 @@ def _parts(log_p: Tensor, log_scale: float = 0.0) -> Iterator[np.ndarray]:
 
 
 def _exp(log_p: np.ndarray, log_scale: float) -> np.ndarray:
-    """p / exp(log_scale), computed in the memory of its argument.
-
-    It is infinite for a rejected token that had nearly all of Q.
-    """
+    """p / exp(log_scale), computed in place; infinite at a rejected token that had nearly all of Q."""
     if not log_scale:
         return np.exp(log_p, out=log_p)
     with np.errstate(over="ignore"):
@@ -162,10 +159,8 @@ def _running(weights: Sequence[np.ndarray]) -> list[float]:
 
 
 def _token_at(weights: np.ndarray, limit: float) -> int:
-    """The index of the first running sum of the weights that is above `limit`.
-
-    To find it, blocks of `_RUN` weights are added up first.
-    """
+    """The index of the first running sum of the weights that is above `limit`. To find it, blocks of `_RUN`
+    weights are added up first."""
     whole = len(weights) // _RUN * _RUN
     sums = np.append(weights[:whole].reshape(-1, _RUN).sum(1), weights[whole:].sum()).cumsum()
     run = _first_beyond(sums, limit)
@@ -174,6 +169,7 @@ def _token_at(weights: np.ndarray, limit: float) -> int:
 
 
 def _first_beyond(sums: Sequence[float] | np.ndarray, limit: float) -> int:
-    """Index of the first running sum above `limit`; if rounding leaves none, the last one that adds mass."""
+    """Index of the first running sum above `limit`. If rounding leaves no such sum, that of the last weight
+    above 0."""
     first = bisect_right(sums, limit)
     return first if first < len(sums) else bisect_left(sums, sums[-1])

@@ -42,7 +42,8 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
 
     The root has weight 1, and a child min(1, w p[x] / q[x]) with its parent's w, p and q. The first leaf of
     the remaining tree, with children in drafted order, is accepted with its whole path when u < w; the last
-    token is then a sample of its p. Otherwise it is deleted, and at its parent, with S = Σ max(w p - q, 0),
+    token is then a sample of the leaf's p. Otherwise the leaf, with token x, is deleted, and at its parent,
+    with S = Σ max(w p - q, 0),
 
         p becomes max(w p - q, 0) / S,    w becomes S / (S + 1 - w),    q loses x.
     """

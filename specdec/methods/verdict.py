@@ -17,11 +17,13 @@ Kind = Literal["accepted", "bonus", "residual", "correction", "sampled"]
 class Drafted(NamedTuple):
     """A drafted tree as verification gets it. Nodes for which the draft had no token are left out.
 
-    token_ids: [1 + k], the root's first. log_q: by row, log q [vocabulary] from which its children were
-    drafted; None at leaves, and if the children were drafted without probabilities. draws: by row, the
-    children in the order of independent draws, in which equal draws are the same child; empty if the children
-    were drafted without replacement. copied: the rows of the path that was copied from the text
-    (`drafters.copies`), in order. The first of them is the last child of its parent.
+    token_ids: [1 + k], the root's first.
+    log_q: by row, log q [vocabulary] from which its children were drafted; None at leaves, and if the
+    children were drafted without probabilities.
+    draws: by row, the children in the order of independent draws, in which equal draws are the same child;
+    empty if the children were drafted without replacement.
+    copied: the rows of the path that was copied from the text (`drafters.copies`), in order. The first of
+    them is the last child of its parent.
     """
 
     topology: Topology
@@ -62,8 +64,8 @@ class Verdict(NamedTuple):
     """The result of verification: the y that Algorithms 4 and 5 of the paper return, and how they decided.
 
     rows: the accepted rows, from the root's child downwards. token_id: the last token of the round; None if
-    the text ended with an accepted token. kind: `bonus` (all tokens down to a leaf were accepted), otherwise
-    `correction` (ERSD) or `residual` (all others). attempts: the acceptance tests, in order; ERSD has none.
+    the text ended with an accepted token. kind: the kind of the last token, as in `trace.Token`. attempts:
+    the acceptance tests, in order; ERSD has none.
     """
 
     rows: tuple[int, ...]

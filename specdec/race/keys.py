@@ -16,11 +16,14 @@ from specdec.race.splitmix import GOLDEN, MASK, mix
 
 
 class Stream(IntEnum):
-    """Independent noise for each purpose: GSD must never test drafts with the noise that drew them.
+    """The purposes of noise. Each has independent noise: GSD must never test drafts with the noise that drew
+    them.
 
-    RACE: the exponentials of a position. ACCEPT: the uniforms of acceptance tests. RESIDUAL: the uniforms
-    that sample a round's last token. AGAIN: the waits of tokens that a race draws again
-    (`drafters.independent`). ROUND: the seeds of a round's nodes.
+    RACE: the exponentials of a position.
+    ACCEPT: the uniforms of acceptance tests.
+    RESIDUAL: the uniforms that sample a round's last token.
+    AGAIN: the waits until a token arrives once more in a race (`drafters.independent`).
+    ROUND: the seeds of a round's nodes.
     """
 
     RACE = 0
@@ -41,10 +44,7 @@ def _stream_state(seed: int, stream: int) -> int:
 
 
 def node_seed(seed: int, position: int, node: Sequence[int]) -> int:
-    """The seed of one node's own noise in the round that begins at this position.
-
-    node: its path, child indices from the root.
-    """
+    """The seed of one node's own noise in the round that begins at this position. node: the node's path."""
     state = key_of(seed, Stream.ROUND, position)
     for child_index in node:
         state = mix(mix(state) + (child_index + 1) * GOLDEN)

@@ -34,7 +34,7 @@ class Noise(Protocol):
         """The race for the token after this node (Algorithm 5 of the paper)."""
 
     def test(self, node: Node, child_index: int) -> float:
-        """The uniform with which GSD tests this child of the node (Algorithm 4 of the paper)."""
+        """The uniform that tests this child of the node (Algorithm 4 of the paper)."""
 
     def last(self, node: Node) -> float:
         """The uniform that samples the token after this node if no child is accepted (Algorithm 4)."""
@@ -80,11 +80,12 @@ class PositionNoise:
         return self._races.at(self.position + len(node))
 
     def races(self, nodes: Sequence[Node]) -> Arrivals:
-        """The one race that all these nodes share, because they have the same depth."""
+        """The one race that all these nodes share. They must have the same depth."""
         return self.race(nodes[0])
 
     def log_waits(self, depth: int, count: int) -> list[float]:
-        """Logarithms of the exponential waits of repeated arrivals at this depth (`drafters.independent`)."""
+        """Logarithms of `count` exponential waits, after which tokens arrive again in the race of this depth
+        (`drafters.independent`)."""
         uniforms = (uniform(self.seed, self.position + depth, i, Stream.AGAIN) for i in range(count))
         return [math.log(-math.log1p(-u)) for u in uniforms]
 
@@ -93,7 +94,7 @@ class PositionNoise:
         return uniform(self.seed, self.position + len(node), child_index)
 
     def last(self, node: Node) -> float:
-        """The uniform that samples the token after a rejection; see `Noise.last`."""
+        """The uniform that samples the token after this node; see `Noise.last`."""
         return uniform(self.seed, self.position + len(node), 0, Stream.RESIDUAL)
 
 
@@ -119,7 +120,7 @@ class RoundNoise(PositionNoise):
         return uniform(node_seed(self.seed, self.position, (*node, child_index)), 0, 0)
 
     def last(self, node: Node) -> float:
-        """The uniform that samples the token after a rejection; see `Noise.last`."""
+        """The uniform that samples the token after this node; see `Noise.last`."""
         return uniform(node_seed(self.seed, self.position, node), 0, 0, Stream.RESIDUAL)
 
     def _draw(self, nodes: Sequence[Node]) -> None:

@@ -27,7 +27,7 @@ from specdec.race.exponentials import fill
 from specdec.race.sparse import SparseRace
 
 LARGE = 1 << 14
-"""On a CPU, races of larger vocabularies are sparse. For smaller ones that costs as much as it saves."""
+"""On a CPU, a larger vocabulary gets a `SparseRace`. For a smaller one it would save no time."""
 FEW = 8
 """On a CPU, up to this many arrivals of a race are found one by one."""
 

@@ -1,7 +1,7 @@
 """One race over a large vocabulary on a CPU: only tokens that can still win are computed.
 
 If all exponentials are above a limit, a token can arrive before a time t only if its weight is above
-limit / t. The others need no logarithm and no memory, and the arrivals are the same as in a race that
+limit / t. All other tokens need no logarithm and no memory, and the arrivals are the same as in a race that
 computes all tokens. There are two limits:
 
 - No exponential is below that of the smallest uniform, 2**-54. At a low temperature few weights are large
@@ -33,7 +33,7 @@ most two of 100 searches for one arrival must go on after this time."""
 _LOG_SMALLEST = math.log(-math.log1p(-(2.0**-54)))
 """The logarithm of the smallest exponential."""
 _FEW = 1 / 16
-"""If at most this share of the tokens could win with the smallest exponential, only these are computed."""
+"""If at most this share of all tokens could win with the smallest exponential, only these are computed."""
 _SLACK = 1e-3  # log-weights are compared in float32, which rounds a limit by less than 1e-7 of it
 
 
@@ -99,7 +99,8 @@ class SparseRace:
             log_reach = last
 
     def _with_early(self, log_w: np.ndarray, log_reach: float, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """The early tokens and all of the first `count` arrivals by `log_reach`, and their log times."""
+        """The early tokens and all others that can be among the first `count` arrivals by `log_reach`, and
+        their log times."""
         early, log_e = self._early
         times = log_e - log_w[early]
         if count <= len(early):  # the first arrivals are no later than the first early ones
@@ -124,7 +125,7 @@ class SparseRace:
 
 
 def _above(log_w: np.ndarray, limit: float) -> np.ndarray:
-    """For each token whether its log-weight is above a limit; perhaps also true just below it."""
+    """Which log-weights are above a limit, bool [vocabulary]. Values just below the limit may count too."""
     return log_w > limit - _SLACK * max(1.0, abs(limit))
 
 

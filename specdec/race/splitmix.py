@@ -27,7 +27,7 @@ _BELOW_ONE = 1 - 2.0**-53  # the largest of 2**53 uniforms would round to one
 
 
 def mix(state: int) -> int:
-    """The generator's output function, on any integer modulo 2**64."""
+    """The output of splitmix64 for a state: a 64-bit hash of an integer, which is taken modulo 2**64."""
     z = state & MASK
     z = ((z ^ (z >> _SHIFTS[0])) * _FACTORS[0]) & MASK
     z = ((z ^ (z >> _SHIFTS[1])) * _FACTORS[1]) & MASK
@@ -40,10 +40,8 @@ def uniform(key: int, index: int) -> float:
 
 
 def parts(count: int) -> list[slice]:
-    """Slices of the range from 0 to count - 1, each so small that it stays in a CPU's cache.
-
-    New memory for the whole range would take ten times as long as the computation.
-    """
+    """Slices of the range from 0 to count - 1, each so small that it stays in a CPU's cache. New memory for
+    the whole range would take ten times as long as the computation."""
     return [slice(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
 
 
@@ -88,10 +86,7 @@ def _counters(start: int, stop: int) -> np.ndarray:
 
 
 def _mixed(z: np.ndarray, last: bool = True) -> np.ndarray:
-    """`mix` on uint64 numbers, in place; products wrap around.
-
-    last: whether to do the final step of `mix` too.
-    """
+    """`mix` on uint64 numbers, in place; products wrap around. last: whether to do its last step too."""
     shifted = np.empty_like(z)
     for bits, factor in zip(_SHIFTS, _FACTORS, strict=False):
         np.right_shift(z, np.uint64(bits), out=shifted)

@@ -1,7 +1,7 @@
 """Probability that a drafted token is accepted, by method and child index.
 
 The acceptance by index R(r) is the probability that the child with index r is accepted, if the node has
-enough children. Both methods draft without replacement. R therefore sums to one over the draft's support,
+enough children. GSD and ERSD draft without replacement. R therefore sums to one over the draft's support,
 unless the target has tokens that the draft lacks.
 """
 
@@ -114,10 +114,7 @@ def estimate_ersd_acceptance_by_index(
 
 
 def _by_row(rates: Rates, p: Distribution, q: Distribution, k: int, samples: int, seed: int) -> Estimate:
-    """R (Equation 3 of the paper) of each pair of distributions in a batch, [..., k].
-
-    Pairs are simulated independently.
-    """
+    """R (Equation 3 of the paper) of each pair in a batch, [..., k]. Pairs are simulated independently."""
     p, q = checked_pair(p, q)
     k, samples = whole("k", k, 1, MAX_DRAFT_TOKENS), whole("samples", samples, 2, _MOST_SAMPLES)
     generator, size = np.random.default_rng(checked_seed(seed)), p.shape[-1]

@@ -58,10 +58,8 @@ def outside_of_arrivals(q: np.ndarray, n: int) -> Outside:
 
 
 def _mass_above(q: np.ndarray) -> np.ndarray:
-    """The mass under Q of all tokens except the first m, for each m: [tokens + 1].
-
-    It is summed from the end, which keeps small values exact.
-    """
+    """The mass under Q of all tokens except the first m, for each m: [tokens + 1]. It is summed from the end,
+    which keeps small values exact."""
     return np.append(np.cumsum(q[::-1])[::-1], 0.0)
 
 
@@ -78,10 +76,7 @@ def _outside_of_two(q: np.ndarray) -> Outside:
 
 
 class _Arrivals:
-    """Computes the integral of this module's docstring for any m.
-
-    It requires q [tokens] > 0 and 2 < n < tokens.
-    """
+    """Computes the integral of this module's docstring for any m, if q [tokens] > 0 and 2 < n < tokens."""
 
     def __init__(self, q: np.ndarray, n: int):
         q = np.maximum(q, _TINY)
@@ -143,10 +138,8 @@ class _Arrivals:
 
 
 def _times(q: np.ndarray, n: int, step: float) -> np.ndarray:
-    """The grid of times, [times].
-
-    At its start it is almost impossible that n tokens have arrived, and at its end almost certain.
-    """
+    """The grid of times, [times]. At its start it is almost impossible that n tokens have arrived, and at its
+    end almost certain."""
     first = (math.lgamma(n + 1) + math.log(_ERROR / 100)) / n  # Pr[N(t) >= n] <= t^n / n!
     counts, edges = np.histogram(np.log(q), bins=1024)
     rates, counts = np.exp(edges[:-1][counts > 0]), counts[counts > 0]
@@ -162,10 +155,8 @@ def _times(q: np.ndarray, n: int, step: float) -> np.ndarray:
 
 
 def _log_tail(missing: float, size: int, n: int) -> float:
-    """Upper bound (Chernoff) of log Pr[fewer than n of the tokens have arrived].
-
-    missing: the expected number of tokens that have not arrived.
-    """
+    """Upper bound (Chernoff) of log Pr[fewer than n of the tokens have arrived]. missing: the expected number
+    of tokens that have not arrived."""
 
     def bound(mean: float, count: int) -> float:
         # computed as two logarithms, because the quotient may be zero in floating point

@@ -52,7 +52,7 @@ def node_acceptance(
     Arguments as in `expected_tokens`.
     """
     if not isinstance(topology, Topology):
-        raise ValueError(f"topology = {topology!r} is no Topology")
+        raise ValueError(f"topology = {topology!r} is not a Topology")
     if callable(acceptance_by_index):
         return [1.0, *(_checked_rate(acceptance_by_index(path), path) for path in topology.paths)]
     rates = _checked_rates(acceptance_by_index)
@@ -63,7 +63,7 @@ def node_acceptance(
 
 
 def _checked_rates(acceptance_by_index: Distribution) -> list[float]:
-    """Checks R by child index. Here R may begin with zeros, unlike an R from which a tree is built."""
+    """Checks R by child index. Here R may be zero everywhere, unlike an R from which a tree is built."""
     try:
         rates = [_checked_rate(rate, i) for i, rate in enumerate(acceptance_by_index)]
     except TypeError:
@@ -105,13 +105,12 @@ def tunstall_leaf_bound(acceptance_by_index: Distribution, vocab_size: int, k: i
 
 def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None) -> float:
     """(log(d + m) + log(k + 1)) / (H[R_1..R_d, p_res] + p_res log m) (Lemma 4.2 of the paper, "upper bound
-    m").
+    m"): an upper bound of the expected tokens per round, for all trees of k drafted tokens.
 
-    d is the number of child indices in the optimal tree of k tokens, and p_res = 1 - Σ_{i<d} R(i).
-    m: any integer of at least `smallest_lemma_m`; ValueError if it is smaller. None gives the smallest bound
-    over all m, including its limit 1 / p_res for m → ∞.
-    An R that is not decreasing is sorted first. Every tree yields at most as much under R as some tree under
-    the sorted R, so the bound still holds.
+    d is the number of child indices in the optimal tree of k tokens, and p_res = 1 - Σ_{i<d} R(i). m: any
+    integer of at least `smallest_lemma_m`; ValueError if it is smaller. None gives the smallest bound over
+    all m, including its limit 1 / p_res for m → ∞. An R that is not decreasing is sorted first. Every tree
+    yields at most as much under R as some tree under the sorted R, so the bound still holds.
     """
     rates, residual = used_rates(acceptance_by_index, k)
     least = _smallest_m(rates, residual)
@@ -170,7 +169,7 @@ def _entropy_bound(kl: Bits, constant: float) -> Bits:
 
 def used_rates(acceptance_by_index: Distribution, k: int) -> tuple[np.ndarray, float]:
     """The part of R that the optimal tree of k tokens uses, one rate for each of its child indices, and
-    p_res."""
+    p_res (see `lemma_bound`)."""
     rates = np.sort(checked_acceptance(acceptance_by_index))[::-1]
     rates = rates[: 1 + max(optimal_topology(rates, k).child_indices)]
     residual = 1 - math.fsum(rates)
@@ -196,10 +195,8 @@ def _lemma(rates: np.ndarray, residual: float, k: int, m: np.ndarray) -> np.ndar
 def _smallest_over_m(
     rates: np.ndarray, residual: float, k: int, least: int, most: float
 ) -> tuple[float, float]:
-    """The integer m from `least` to `most` with the smallest bound, and this bound.
-
-    They are found by refining a logarithmic grid.
-    """
+    """The integer m from `least` to `most` with the smallest bound, and this bound, found by refining a
+    logarithmic grid."""
     if not residual:
         return least, float(_lemma(rates, residual, k, np.array([float(least)]))[0])
     low, high = float(least), most

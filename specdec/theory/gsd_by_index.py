@@ -33,10 +33,8 @@ def gsd_rates(
 
 
 class SortedPair:
-    """P and Q on the tokens with Q > 0, sorted by P/Q, with their running sums.
-
-    It also holds the mass of P on all other tokens.
-    """
+    """P and Q on the tokens with Q > 0, sorted by P/Q, with their running sums. uncovered: the mass of P on
+    all other tokens."""
 
     def __init__(self, p: np.ndarray, q: np.ndarray):
         p, q, self.uncovered = p[q > 0], q[q > 0], float(p[q == 0].sum())
@@ -54,10 +52,10 @@ class SortedPair:
 
 
 def exact_gsd(pair: SortedPair, k: int) -> np.ndarray:
-    """R [k] of Equation 3 of the paper by recursion over ordered lists of rejected tokens, one row for
-    each list.
+    """R [k] of Equation 3 of the paper by recursion over ordered lists of rejected tokens.
 
-    reached: the probability that exactly this list is drafted and rejected. remaining: all other tokens.
+    The arrays have one row for each list. `reached` holds the probability that exactly the tokens of the list
+    are drafted and rejected. `remaining` marks all other tokens.
     """
     level, reached = np.zeros(1), np.ones(1)
     remaining = np.ones((1, len(pair.q)), dtype=bool)
@@ -107,10 +105,8 @@ def _rejection(
 
 
 def _mass_left(q: np.ndarray, rejected: np.ndarray) -> np.ndarray:
-    """For each sample, the mass of Q outside its rejected tokens.
-
-    Tiny masses are summed again, because as differences they would lose digits.
-    """
+    """For each sample, the mass of Q outside its rejected tokens. Tiny masses are summed again, because as
+    differences they would lose digits."""
     masses = q.sum() - q[rejected].sum(1)
     tiny = masses < 1e-8
     lists, which = np.unique(rejected[tiny], axis=0, return_inverse=True)

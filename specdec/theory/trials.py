@@ -28,9 +28,9 @@ def ersd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor) -> Te
 def gsd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor, uniforms: Tensor) -> Tensor:
     """For each race, the child index that GSD accepts (Algorithm 4 of the paper), int64 [races]; n if none.
 
-    All n tokens are children, in the order of the drafting race. p, q: the probabilities of target and draft,
-    [n]. log_e: log-exponentials [races, n] of the drafting race. uniforms: numbers on (0, 1) [races, n]
-    for each child's test, independent of the race.
+    All tokens with q > 0 are children, in the order of the drafting race. p, q: the probabilities of target
+    and draft, [n]. log_e: log-exponentials [races, n] of the drafting race. uniforms: numbers on (0, 1)
+    [races, n] for each child's test, independent of the race.
     """
     p, q = checked_pair(p, q)
     most = int((q > 0).sum())

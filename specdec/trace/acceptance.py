@@ -26,9 +26,10 @@ class Acceptance:
 
     mean_length: tokens per target call, including the one that the target adds; 0 without a call.
     rate_by_position: for each position in the path, the share of rounds with drafts that accepted a token
-    there. rate_by_index: for each child index, the share of verified nodes with such a child that accepted
-    it. histogram: the number of rounds with drafts that accepted 0, 1, 2, ... tokens. num_drafted,
-    num_accepted: tokens of all rounds.
+    there.
+    rate_by_index: for each child index, the share of verified nodes with such a child that accepted it.
+    histogram: the number of rounds with drafts that accepted 0, 1, 2, ... tokens.
+    num_drafted, num_accepted: tokens of all rounds.
     """
 
     mean_length: float

@@ -73,15 +73,20 @@ class Planted:
 class Generation:
     """The record of a whole run: its settings, its rounds and what follows from them.
 
-    prompt_ids: token ids of the prompt. paths: the topology; empty if `trees` has it, or if each round grew
-    its own. seed: the seed that was used, even if none was given. prefill_seconds: time for the prompt
-    without its last token. target, draft: the models' names. arithmetic: how their logits were computed, as
-    in `ModelPair.arithmetic`; empty in old records. draft_temperature: None if it was the target's. drafter:
-    its name in the settings, or the name of a user's drafter. baseline: plain decoding of the same prompt and
-    seed; timings: times of repeats of both. Both fields are empty if not measured. chat: whether prompt is a
-    question that the chat template formats; prompt_ids are of the formatted text. history: the conversation
-    before it, questions and answers in turn. choice: the trees among which "auto" chose; None if the tree was
-    given. trees: all trees if they changed between rounds or the draft model stopped; otherwise empty.
+    paths: the topology; empty if `trees` has it, or if each round grew its own.
+    prompt_ids: token ids of the prompt; those of the formatted text if `chat`.
+    seed: the seed that was used, even if none was given.
+    target, draft: the models' names.
+    prefill_seconds: time for the prompt without its last token.
+    arithmetic: how the models' logits were computed, as in `ModelPair.arithmetic`; empty in old records.
+    draft_temperature: None if it was the target's.
+    drafter: its name in the settings, or the name of a user's drafter.
+    baseline, timings: plain decoding of the same prompt and seed, and the times of repeats of both; empty if
+    not measured.
+    chat: whether the prompt is a question that the chat template formats.
+    history: the conversation before this question, questions and answers in turn.
+    choice: the trees among which "auto" chose; None if the tree was given.
+    trees: all trees if they changed between rounds or the draft model stopped; otherwise empty.
     """
 
     method: Method

@@ -15,10 +15,11 @@ from specdec.trace.values import Count, Duration, Finish, Number, Path, Probabil
 class Token:
     """One emitted token.
 
+    text: the text that it adds; empty while a character is incomplete.
     kind: `accepted` (it was drafted), `bonus` (a path was accepted down to a leaf, and the target adds it),
     `residual` (it follows a rejection, under all methods but ERSD), `correction` (it won ERSD's race under P,
     and no drafted child has it) or `sampled` (the target sampled it without a draft, or where only tokens
-    copied from the text were drafted). text: the text that it adds; empty while a character is incomplete.
+    copied from the text were drafted).
     """
 
     id: Count
@@ -31,9 +32,10 @@ class Node:
     """One drafted token, a node of the draft tree.
 
     q, p: its probability given its parent under the draft and under the target. Both are None without detail;
-    q is also None if the token was drafted without probabilities. status: `accepted`; `rejected` (its parent
-    was verified but did not accept it, or traversal verification tested it below such a rejected node); or
-    `unvisited`. copied: whether it is on a path that was copied from the text, and not in the draft's tree.
+    q is also None if the token was drafted without probabilities.
+    status: `accepted`; `rejected` (its parent was verified but did not accept it, or traversal verification
+    tested it below such a rejected node); or `unvisited`.
+    copied: whether it is on a path that was copied from the text, and not in the draft's tree.
     """
 
     path: Path
@@ -84,20 +86,21 @@ class Trial:
 class Step:
     """One verified position of a round.
 
-    path: the node whose next token was decided (root: `()`). position: the absolute index of the decided
-    token, counted from the start of the prompt; it keys the race. leading: the first arrivals under Q and
-    under P, sorted by arrival under P. winner_q: the first arrival under Q. It is None at a leaf, if the
-    draft was not evaluated or drafted without probabilities, and for autoregressive decoding; in
-    `leading`, q is then 0 and arrival_q None. winner_p: the first arrival under P. Only ERSD and
-    autoregressive decoding decide by it; under the other rules it is shown for comparison. trials: the
-    acceptance tests of the node's children, in order; under traversal verification also those of nodes below
-    rejected ones. token_id: the decided token; kind: how it was decided. optimum: the highest acceptance
-    probability of any lossless rule with these distributions and this number of drafts
-    (`specdec.theory.optimal_acceptance`). It is None if there are no drafts, if they have no probabilities,
-    if their number depends on the noise that decides (`ContextTree`), or if computing it would take too long:
-    above `decoding.detail.MOST_DRAFTS` drafts, for several drafts of more than `MOST_TOKENS` tokens, or, at
-    positions that `EVERY` does not divide, for `SOME_DRAFTS` or more arrivals of one race among more than
-    `SOME_TOKENS` tokens.
+    path: the node whose next token was decided (root: `()`).
+    position: the absolute index of the decided token, counted from the start of the prompt. It keys the race.
+    leading: the first arrivals under Q and under P, the node's children and the decided token, sorted by
+    arrival under P.
+    winner_q: the first arrival under Q. It is None, with q = 0 and arrival_q = None in `leading`, where the
+    draft gave no probabilities: at leaves, for tokens drafted without them, and in autoregressive decoding.
+    winner_p: the first arrival under P. Only ERSD and autoregressive decoding decide by it; under the other
+    rules it is shown for comparison.
+    trials: the acceptance tests of the node's children, in order; under traversal verification also those of
+    nodes below rejected ones.
+    token_id, kind: the decided token, and how it was decided.
+    optimum: the highest acceptance probability of any lossless rule with these distributions and this number
+    of drafts (`specdec.theory.optimal_acceptance`). It is None where there are no drafts or they have no
+    probabilities, where their number depends on the noise that decides (`ContextTree`), and where computing
+    it would take too long (`decoding.detail.MOST_DRAFTS`, `SOME_DRAFTS`).
     """
 
     path: Path
@@ -113,7 +116,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """Seconds of each part of a round. `rest` is everything outside the three stages.
+    """Seconds of each part of a round. `rest` is everything outside the other three parts.
 
     `verify` includes the commit of the accepted path. On a GPU `draft` and `evaluate` end when the GPU has
     finished their work. What the GPU still computes for a commit counts in the next round.
@@ -134,10 +137,12 @@ class Seconds:
 class Round:
     """The record of one target call, its drafted tree and its new tokens.
 
-    number: 0-based. position: absolute index of the first token that the round emitted. text: the texts of
-    its tokens, joined. nodes: the drafted tree in level order, parents before children. steps: how the token
-    at each verified position was decided; empty if the run was decoded without `detail`. finish: why
-    generation ended with this round; None if it did not.
+    number: 0-based.
+    position: absolute index of the first token that the round emitted, counted from the start of the prompt.
+    text: the texts of the new tokens, joined.
+    nodes: the drafted tree in level order, parents before children.
+    steps: how the token at each verified position was decided; empty if the run was decoded without `detail`.
+    finish: why generation ended with this round; None if it did not.
     """
 
     number: Count
