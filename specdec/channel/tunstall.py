@@ -113,8 +113,8 @@ class TunstallCode:
 
     def phrase(self, codeword: int) -> list[int]:
         """The symbols that this codeword encodes. ValueError if there is no such codeword."""
-        if codeword >= self.num_codewords:
-            raise ValueError(f"codeword {codeword} is not below {self.num_codewords}")
+        if not 0 <= codeword < self.num_codewords:
+            raise ValueError(f"codeword {codeword} is not a number from 0 to {self.num_codewords - 1}")
         row = int(np.searchsorted(self._first_leaf, codeword, side="right")) - 1
         last = codeword - self._first_leaf[row] + self._inner[row]
         path = [self.topology.child_indices[ancestor] for ancestor in self.topology.ancestors(row)[1:]]

@@ -255,7 +255,8 @@ MISTAKES = [
     (partial(CODE.encode, 5), "^symbols = 5"),
     (partial(CODE.encode, [0, 3]), "symbol 3 is not an integer from 0 to 2"),
     *((partial(CODE.decode, bits), "bits") for bits in ("", "abc", "000", "0001", "11")),
-    (partial(CODE.decode, "11111"), "codeword 15 is not below 9"),
+    (partial(CODE.decode, "11111"), "codeword 15 is not a number from 0 to 8"),
+    (partial(CODE.phrase, -1), "codeword -1 is not a number from 0 to 8"),
     *((partial(channel.encode_elias_gamma, wrong), "^ind(ex|ices)") for wrong in ([-1], None)),
 ]
 
