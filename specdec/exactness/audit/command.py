@@ -55,8 +55,8 @@ def audit_each(
 ) -> int:
     """Audit each engine with each top-k. Returns the exit code of `main`.
 
-    asked: options of `parser`. find: returns the subject of an engine's name. when_wrong: called with the
-    name and the top-k of an engine that is wrong.
+    asked: options of `parser`. find: returns the subject for an engine's name. when_wrong: called with the
+    name and the top-k of an engine whose verdict is "wrong".
     """
     todo = itertools.product(asked.engine, asked.top_k)
     return max(_audited(asked, find, when_wrong, name, top_k) for name, top_k in todo)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 Sample = Callable[[Sequence[int], int, int, float, int, float], Sequence[int] | str]
-"""The function by which an engine is audited: sample(prompt_ids, seed, max_new_tokens, temperature, top_k,
-top_p) returns new token ids, or their text."""
+"""An engine, as a function: sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p) returns new
+token ids, or their text."""
 Said = tuple[int, ...] | str
 """The result of a `Sample`: token ids or a text."""
 
@@ -40,7 +40,7 @@ class Counting:
 
 
 def named(sampling: Sequence[float]) -> dict[str, Any]:
-    """A `Sample`'s arguments after the first three, by name."""
+    """The temperature, top-k and top-p of a `Sample`'s call, by the names of its arguments."""
     return dict(zip(("temperature", "top_k", "top_p"), sampling, strict=True))
 
 
@@ -72,10 +72,10 @@ def audit(
     length: number of first tokens whose joint distribution is tested outcome by outcome. max_new_tokens:
     tokens of a decode; all are tested one by one and in pairs. An engine that returns text is asked for only
     `length` tokens. If a sample stops earlier, the text ends there, with or without the token that ends it.
-    false_alarm: the probability that a correct engine is doubted, shared among the tests, as far as χ² is
-    exact (see `losslessness.chi_square`). If the first run finds something, a second one with other seeds
-    follows. track: wraps the seeds of a run, to show progress. A ValueError names a bad argument or a bad
-    sample. An error of the engine gets a note with the seed.
+    false_alarm: the probability that any test doubts a correct engine, as far as χ² is exact (see
+    `losslessness.chi_square`). If the first run finds something, a second one with other seeds follows.
+    track: wraps the seeds of a run, to show progress. A ValueError names a bad argument or a bad sample. An
+    exception of the engine gets a note with the seed.
     """
     sampling = Sampling(temperature, top_k, top_p)
     level = real(false_alarm)
@@ -233,8 +233,7 @@ class _Plan:
         return np.concatenate([numbers, chance[len(token_ids) :]]), math.prod(known)
 
     def _places_of_texts(self, said: Sequence[str], chance: np.ndarray) -> np.ndarray:
-        """For each text of an engine that returns texts, its place in the joint distribution: [decodes,
-        1]."""
+        """The places [decodes, 1] of an engine's texts in the joint distribution of texts."""
         order = {outcome: i for i, outcome in enumerate(self.joint)}
         outcomes = np.array([order.get(self._outcome(text), -1) for text in said])
         distribution = np.broadcast_to([*self.joint.values(), 0.0], (len(said), len(order) + 1))
