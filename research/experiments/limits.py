@@ -1,9 +1,9 @@
 """Compares upper limits of tokens per target call with ERSD's optimal tree of k = 1 to 384 drafted tokens.
 
-Theorem 4.1 and the lemma with m of the paper, and `renewal_bound`, are limits that follow from the acceptance
-by index R. Two more limits hold for drafts that are chosen without the target's noise: `stated_limit`, by
-Pankratov and Alistarh, and `deterministic_limit`. R is the mean over `RACES` races per token. The
-optimal tree is simulated with the races that produced the texts.
+The paper's Theorem 4.1 and Lemma 4.2, and `renewal_bound`, are limits that follow from acceptance by index R.
+Two more limits hold for drafts that are chosen without the target's noise: `stated_limit`, by Pankratov and
+Alistarh, and `deterministic_limit`. R is the mean over `RACES` races per token. The optimal tree is simulated
+with the races that produced the texts.
 """
 
 from collections.abc import Sequence

@@ -55,8 +55,8 @@ def stated_limit(mean: float, second_moment: float, k: int) -> float:
 def renewal_bound(acceptance_by_index: Distribution, k: int) -> float:
     """An upper bound on the tokens per call of any tree of k drafted tokens, given the acceptance by index R.
 
-    The optimal tree uses some of the indices. Let p_res be 1 minus the sum of their acceptance. It is split
-    into m equal outcomes; each m gives a bound, and infinite m gives 1 / p_res. The result is the smallest of
+    Let p_res be 1 minus the summed acceptance of the indices that the optimal tree uses. If p_res is split
+    into m equal outcomes, each m gives a bound; infinite m gives 1 / p_res. The result is the smallest of
     these bounds, over a grid of m. ValueError as for `lemma_bound`.
     """
     rates, residual = used_rates(acceptance_by_index, k)
@@ -79,6 +79,6 @@ def _nats(mean: float, second_moment: float) -> tuple[float, float]:
     mu, square = real(mean), real(second_moment)
     if mu is None or square is None or mu < 0 or square < mu * mu * (1 - 1e-9):
         raise ValueError(
-            f"mean = {mean!r} and second_moment = {second_moment!r} can't be the moments of a surprise"
+            f"mean = {mean!r} and second_moment = {second_moment!r} can't be the moments of a surprisal"
         )
     return mu * math.log(2), square * math.log(2) ** 2
