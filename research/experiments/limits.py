@@ -27,7 +27,7 @@ from specdec.shipped import SMOLLM2, STORIES
 from specdec.theory.trials import ersd_accepted_indices
 
 RACES = 8  # per token, from which R is estimated
-INDICES = 64  # of R that are counted; the probability of later indices is missing from R
+INDICES = 64  # child indices that are counted; R lacks the probability of later ones
 KS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 384)
 CONTEXTS = 4  # single contexts per text for which the limits are compared
 SAMPLES = 128

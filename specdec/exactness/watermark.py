@@ -44,7 +44,7 @@ def score(token_ids: Sequence[int], seed: int, first_position: int = 0) -> Score
     ids = [
         whole(f"token_ids[{i}]", token_id, 0) for i, token_id in enumerate(integers("token_ids", token_ids))
     ]
-    # e = -ln(1 - u), so that s = -ln u
+    # e = -ln(1 - u), so the score is -ln u
     tokens = [-math.log(uniform(seed, first + i, token_id, Stream.RACE)) for i, token_id in enumerate(ids)]
     total = math.fsum(tokens)
     return Score(tuple(tokens), total, _gamma_tail(len(tokens), total))
