@@ -50,7 +50,7 @@ def against_trees(pair: ModelPair, settings: dict[str, Any]) -> dict[str, dict[s
 
 
 def against_prices(*_: Any) -> dict[str, dict[str, Any]]:
-    """The ways to decode: plain decoding, and "auto" with each factor; infinity never stops drafting."""
+    """The ways to decode: plain decoding, and "auto" with each factor on the price, or without stopping."""
     factors = {"without stopping": math.inf} | {f"price x {factor}": factor for factor in FACTORS}
     ways = {name: {"topology": "auto", "factor": factor} for name, factor in factors.items()}
     return {PLAIN: {"method": "ar"}, **ways}

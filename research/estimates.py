@@ -18,7 +18,7 @@ Row = dict[str, Any]  # the measured values of one text, or of one setting (a po
 
 
 class Estimate(NamedTuple):
-    """An estimated value, and the influence of each prompt on it, by the prompt's number."""
+    """An estimated value. influence: each prompt's share of the value's deviation, by the prompt's number."""
 
     value: float
     influence: Mapping[int, float]

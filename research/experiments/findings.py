@@ -57,7 +57,7 @@ def _finding(name: str, statement: str, place: str = "Section 5") -> Callable[[C
 
 
 class _Findings:
-    """The checks. summary: that of the experiment, without findings. estimates: those of its points."""
+    """The checks. summary: the experiment's, without findings. estimates: tokens per call at each point."""
 
     def __init__(self, summary: Mapping[str, Any], estimates: Estimates):
         self.summary, self.estimates = summary, estimates

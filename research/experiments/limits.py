@@ -90,7 +90,7 @@ def _summary(runs: Sequence[Row]) -> Row:
 
 
 def limits(rates: np.ndarray, entropy: float, square: float, vocabulary: int, k: int) -> dict[str, float]:
-    """All limits for one k, from R and the moments of the target's surprisal."""
+    """All limits for one k. rates: R. entropy, square: mean and mean square of the surprisal, in bits."""
     return {
         "tunstall": theory.tunstall_leaf_bound(rates, vocabulary, k),
         "lemma": theory.lemma_bound(rates[rates > 0], k),
