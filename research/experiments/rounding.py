@@ -37,7 +37,7 @@ ROWS = 5  # tokens that ERSD scores together on sequence(4): the last token and 
 
 
 class Arithmetic(NamedTuple):
-    """A way to compute logits."""
+    """How logits are computed: by which forward pass, over how many rows, in which number format."""
 
     kind: SessionKind  # our compiled forward adds in float32; torch's operations round each result
     rows: int = 1  # tokens per forward pass

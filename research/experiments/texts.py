@@ -105,7 +105,7 @@ def own_ranks(pair: ModelPair, text: Text, p: Tensor, q: Tensor) -> list[int]:
 
 
 def rounds_on(topology: Topology, ranks: Sequence[int]) -> Iterator[tuple[Path, int | None]]:
-    """Yields each end of ERSD's rounds on a tree: the last accepted node's path, and the next token's rank.
+    """Yields how each ERSD round on a tree ends: the last accepted node's path, and the next token's rank.
 
     ranks: see `own_ranks`. The last rank is None if the text ends with an accepted token.
     """

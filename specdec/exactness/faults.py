@@ -75,7 +75,7 @@ class KeptDraft(Residual):
 def shared_uniform(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """GSD tests all children of a node with the same uniform random number.
 
-    Each child should have its own.
+    Each child should have a number of its own.
     """
     return gsd.verify(drafted, log_p, _changed(noise, test=lambda node, _: noise.test(node, 0)))
 
@@ -83,7 +83,7 @@ def shared_uniform(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> V
 def uniform_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """GSD computes the random numbers of its tests from the race that drafted the tokens.
 
-    They should be independent of it.
+    These numbers should be independent of the race.
     """
 
     def test(node: Node, child_index: int) -> float:
@@ -95,7 +95,7 @@ def uniform_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -
 def residual_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """GSD samples the residual with the random numbers of the race that drafted the tokens.
 
-    It should use independent ones.
+    GSD should use independent numbers.
     """
 
     class Raced(Residual):
@@ -184,7 +184,7 @@ def _other_race(noise: PositionNoise, depth: int, vocab_size: int) -> Race:
 def one_test(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """Traversal verification tests all leaves of a round with the same uniform random number.
 
-    Each test should have its own.
+    Each test should have a number of its own.
     """
     return traversal.verify(drafted, log_p, _changed(noise, test=lambda *_: noise.test((), 0)))
 
