@@ -228,6 +228,5 @@ class _ProcessedSession:
         return process([*self._text, *path], logits)
 
     def _has_ended(self, path: tuple[int, ...]) -> bool:
-        # how many of the path's tokens belong to the prompt
-        of_prompt = max(0, self._model.prompt_length - len(self._text))
+        of_prompt = max(0, self._model.prompt_length - len(self._text))  # number of prompt tokens on the path
         return bool(self._model.eos_ids.intersection(path[of_prompt:]))

@@ -48,8 +48,7 @@ def empty(script: str = "offline") -> str:
 def page(trace: str, framed: bool = False) -> str:
     """The offline page with a run.
 
-    trace: the JSON of a `Generation`. framed: whether a notebook shows the page; the run then does not start
-    by itself.
+    trace: the JSON of a `Generation`. framed: for a notebook's frame, where the run does not start by itself.
     """
     start = 'id="trace">'
     escaped = trace.replace("<", "\\u003c")  # "</script" would end the element
