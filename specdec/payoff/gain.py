@@ -41,7 +41,7 @@ class Payoff(NamedTuple):
     drafted: size of the best tree. tokens_per_call: expected tokens per call of each text. curve: the best
     tree of each k. halved, without: the speed-up with each limit halved and without it, by the limit's name.
     least_acceptance: the acceptance of the first drafted token at which drafting breaks even. dearest_draft:
-    the time of a draft step, in target calls, at which drafting breaks even. None: it never breaks even.
+    the time of a draft step, in target calls, at which drafting breaks even. Each is None if it never does.
     """
 
     speed_up: float

@@ -75,10 +75,10 @@ class Duplicates:
     def text(self) -> str:
         """The result in one line."""
         return (
-            f"{self.name}: p = {self.p_value:.2g} ({self.same:,} of {self.count:,} pairs of seeds at distance "
-            f"{self.distance:,}, where chance gives {self.expected:.1f}; {self.repeats:,} texts equal an "
-            f"earlier one; equal texts in {self.would_find:.1%} of the pairs at one distance would be found, "
-            f"and an engine with at most {self.would_find_seeds:,} different seeds)"
+            f"{self.name}: p = {self.p_value:.2g} ({self.same:,} of {self.count:,} pairs of seeds at "
+            f"distance {self.distance:,}, where chance gives {self.expected:.1f}; {self.repeats:,} texts "
+            f"equal an earlier one; equal texts in {self.would_find:.1%} of the pairs at one distance would "
+            f"be found, and an engine with at most {self.would_find_seeds:,} different seeds)"
         )
 
 

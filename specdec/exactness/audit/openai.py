@@ -45,7 +45,7 @@ def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, *
 
 
 def posted(address: str, asked: dict[str, Any], seconds: float) -> bytes:
-    """A server's answer to a request in JSON. ConnectionError if it refuses, or takes too many seconds."""
+    """A server's answer to a request in JSON. ConnectionError if it refuses, or is silent for `seconds`."""
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(address, json.dumps(asked).encode(), headers)
     try:
