@@ -1,11 +1,11 @@
 """Upper limits on tokens per target call from renewal theory.
 
-They depend on the surprisals -log p of a text's tokens, not on the size of the vocabulary. Let S_n be the sum
-of the surprisals of the first n outcomes of a text. The outcomes are independent; their surprisals have mean
-μ and second moment μ₂. A node of a tree with surprisal sum S is reached with probability e^-S. The nodes with
-S <= t add up to at most the expected number of n >= 1 with S_n <= t. This number is at most t / μ + μ₂ / μ² -
-1 (Wald's identity; Lorden, "On excess over the boundary", 1970). Each other node has a probability of at most
-e^-t. So k nodes give at most
+The limits depend on the surprisals -log p of a text's tokens, not on the size of the vocabulary. Let S_n be
+the sum of the surprisals of the first n outcomes of a text. The outcomes are independent; their surprisals
+have mean μ and second moment μ₂. A node of a tree with surprisal sum S is reached with probability e^-S. For
+the nodes with S <= t these probabilities sum to at most the expected number of n >= 1 with S_n <= t, which is
+at most t / μ + μ₂ / μ² - 1 (Wald's identity; Lorden, "On excess over the boundary", 1970). Each other node is
+reached with a probability of at most e^-t. So k nodes give at most
 
     1 + t / μ + μ₂ / μ² - 1 + k e^-t   tokens for every t >= 0; t = log(kμ) is best, in nats.
 
