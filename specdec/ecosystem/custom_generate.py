@@ -22,7 +22,7 @@ from specdec.drafters import NGram
 from specdec.ecosystem.arguments import UNASKED_TOKENS, check_supported, hand_over, prompts_of
 from specdec.ecosystem.output import SpeculativeOutput
 from specdec.ecosystem.processors import check_processors
-from specdec.ecosystem.requests import Rows, Wanted
+from specdec.ecosystem.requests import RowOptions, Rows
 from specdec.ecosystem.wrapped import wrapped_pair
 from specdec.race import checked_seed, derived_seed
 from specdec.topology import Topology, sequence
@@ -69,7 +69,7 @@ def custom_generate(
     check_processors(logits_processor)
     limit = _limit(generation_config, pair.target.context_length, input_ids.shape[1])
     returns = generation_config.return_dict_in_generate
-    wanted = Wanted(
+    options = RowOptions(
         method=method,
         topology=_topology(topology, generation_config, drafting),
         drafter="model" if generation_config.prompt_lookup_num_tokens is None else NGram(),
@@ -78,7 +78,7 @@ def custom_generate(
         seeds=_seeds(seed, len(prompts)),
         scored=bool(returns and (generation_config.output_scores or generation_config.output_logits)),
     )
-    rows = Rows(pair, prompts, logits_processor, wanted)
+    rows = Rows(pair, prompts, logits_processor, options)
     loop = _Loop(rows, logits_processor, stopping_criteria, generation_config, streamer)
     sequences = loop.run(input_ids, limit)
     if not returns:

@@ -82,8 +82,8 @@ class Check:
         self.length = whole("length", length, 1)
         # enough room, so that the tree is not cut for the counted tokens
         room = self.length + topology.depth
-        # this run is never started; creating it checks the arguments
-        self.asked = stream(
+        # never started: creating this run checks the arguments, and each decode takes its settings
+        self.template = stream(
             pair,
             prompt_ids,
             method=method,
@@ -94,14 +94,14 @@ class Check:
             draft_temperature=None if fault is None else fault.draft_temperature,
         )
         self.verifier = None if fault is None else fault.verifier
-        self.distribution = joint_distribution(pair.target, self.asked.prompt_ids, self.length)
+        self.distribution = joint_distribution(pair.target, self.template.prompt_ids, self.length)
         self.counts: Counter[Outcome] = Counter()
         self.decodes = self.rounds = self.tokens = self.accepting = 0
 
     def decode(self) -> Outcome:
         """Decode once more, with the next seed, and count the outcome."""
-        asked, seed = self.asked, derived_seed(self.asked.seed, self.decodes)
-        settings = asked.pair, asked.settings, Trees(asked.topology), asked.prompt_ids, seed
+        template, seed = self.template, derived_seed(self.template.seed, self.decodes)
+        settings = template.pair, template.settings, Trees(template.topology), template.prompt_ids, seed
         emitted: list[int] = []
         for round in Engine(*settings, self.verifier).rounds():
             emitted += [token.id for token in round.tokens]
