@@ -85,13 +85,13 @@ class Duplicates:
 def duplicates(
     name: str, texts: Sequence[Hashable], probabilities: Sequence[float], level: float
 ) -> Duplicates:
-    """Tests whether seeds share randomness: compares texts at each distance of seeds, and with all earlier.
+    """Tests whether seeds share their randomness, by comparing texts in pairs and with all earlier texts.
 
     probabilities: of each text under the distribution. level: the probability of a false alarm. At each
-    distance every seed is in at most one pair. Given the first text of a pair, the second equals it with that
-    text's probability. The number of equal pairs is therefore a sum of independent indicators, and Chernoff's
-    bound limits its tail. The smallest bound is multiplied by the number of distances. This test gets one
-    half of the level, and `_Repeats` the other.
+    distance between two seeds, every seed is in at most one pair. Given the first text of a pair, the second
+    equals it with that text's probability. The number of equal pairs is therefore a sum of independent
+    indicators, and Chernoff's bound limits its tail. The smallest bound is multiplied by the number of
+    distances. This test gets one half of the level, and `_Repeats` the other.
     """
     numbers: dict[Hashable, int] = {}
     same_text = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
