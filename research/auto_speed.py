@@ -7,8 +7,8 @@ prices  "auto" without stopping, and with the price of a further level multiplie
         (`specdec.drafters.stopping`)
 copies  "auto" with copies from the text beside the draft model, and copies alone
 
-Each text is decoded in all ways, in turns.
-Times leave out the prompt's prefill. A ratio is the geometric mean over the texts.
+Each text is decoded in all ways, in turns. Times leave out the prompt's prefill. A ratio is the geometric
+mean over the texts.
 """
 
 import json
@@ -50,7 +50,7 @@ def against_trees(pair: ModelPair, settings: dict[str, Any]) -> dict[str, dict[s
 
 
 def against_prices(*_: Any) -> dict[str, dict[str, Any]]:
-    """The ways to decode: plain decoding, and "auto" with each factor of the price; infinity never stops."""
+    """The ways to decode: plain decoding, and "auto" with each factor on the price, or without stopping."""
     factors = {"without stopping": math.inf} | {f"price x {factor}": factor for factor in FACTORS}
     ways = {name: {"topology": "auto", "factor": factor} for name, factor in factors.items()}
     return {PLAIN: {"method": "ar"}, **ways}
@@ -84,7 +84,7 @@ def compared(
 
 
 def _decoded(pair: ModelPair, prompt: Sequence[int], factor: float = 1.0, **settings: Any) -> np.ndarray:
-    """The numbers of tokens and of seconds of a text after each of its rounds, [rounds, 2]."""
+    """Tokens so far and seconds since the prefill after each round of a text, [rounds, 2]."""
 
     def price(*arguments: Any) -> Any:
         own = price_of_level(*arguments)

@@ -18,7 +18,7 @@ Row = dict[str, Any]  # the measured values of one text, or of one setting (a po
 
 
 class Estimate(NamedTuple):
-    """An estimated value, and the influence of each prompt on it, by the prompt's number."""
+    """An estimated value. influence: how much each prompt moves the value (linearised), by its number."""
 
     value: float
     influence: Mapping[int, float]

@@ -1,4 +1,4 @@
-"""Measures how close decoding in a GGUF file's own bits is to its exact weights; times forward passes.
+"""Measures how far computing in a GGUF file's own bits is from its exact weights; times forward passes.
 
     python -m research.packed model.gguf
     python -m research.packed model.gguf --server http://127.0.0.1:8081

@@ -16,10 +16,10 @@ def forward_seconds(
     times: int,
     clock: Callable[[], float],
 ) -> dict[Name, float]:
-    """Seconds of the fastest of `times` forward passes over each tree, all in turn, after the ids `before`.
+    """Seconds of the fastest of `times` forward passes over each tree, after the ids `before`.
 
-    trees: the rows (tokens) of each pass, by name: the index of each row's parent, or -1. clock: returns the
-    time in seconds.
+    trees: by name, the index of the parent of each row (token), or -1. All trees take turns. clock: returns
+    the time in seconds.
     """
     session = model.session()
     session.prefill(before)

@@ -109,7 +109,7 @@ def updates(
 
 def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:
     """The first update: settings, tree and exact distribution. Outcomes are in lexicographic order."""
-    tree = check.asked.topology
+    tree = check.template.topology
     assert isinstance(tree, Topology), "the tree is the same in each round"
     return {
         "setup": asdict(settings),

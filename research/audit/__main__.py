@@ -14,8 +14,8 @@ from specdec.exactness.audit.engines import Engine
 from specdec.loading import load_with_progress
 
 
-def _all(asked: Namespace, drafting: Mapping[str, Any] | None) -> Mapping[str, Engine]:
-    return engines(asked.url, drafting)
+def _all(options: Namespace, drafting: Mapping[str, Any] | None) -> Mapping[str, Engine]:
+    return engines(options.url, drafting)
 
 
 def main(arguments: list[str] | None = None, available: Callable[..., Mapping[str, Engine]] = _all) -> int:
@@ -24,35 +24,35 @@ def main(arguments: list[str] | None = None, available: Callable[..., Mapping[st
     available: returns engines by name, given the command's options and transformers' draft arguments.
     ValueError is a user's mistake.
     """
-    options = parser("python -m research.audit", __doc__, engines(), "a random pair")
+    command = parser("python -m research.audit", __doc__, engines(), "a random pair")
     about = "a text for the maintainers of an engine that is wrong"
-    options.add_argument("--report", type=Path, help=about)
-    asked = parsed(options, arguments)
-    pair = load_with_progress(asked, "stories") if asked.target or asked.draft else None
+    command.add_argument("--report", type=Path, help=about)
+    options = parsed(command, arguments)
+    pair = load_with_progress(options, "stories") if options.target or options.draft else None
 
     def random(name: str, vocab_size: int) -> Subject:
         models, drafting = tiny.models(name, vocab_size)
-        engine = available(asked, drafting)[name]
-        return Subject(name, engine, models, asked.prompt or tiny.PROMPT, f"random, {vocab_size} tokens")
+        engine = available(options, drafting)[name]
+        return Subject(name, engine, models, options.prompt or tiny.PROMPT, f"random, {vocab_size} tokens")
 
     def find(name: str) -> Subject:
         if pair is None:
             return random(name, tiny.TOKENS)
-        return Subject(name, available(asked, None)[name], pair, asked.prompt or PROMPT)
+        return Subject(name, available(options, None)[name], pair, options.prompt or PROMPT)
 
     def post(name: str, top_k: int) -> None:
         """Write a report for the maintainers, with the smallest vocabulary that shows the difference."""
-        for vocab_size in posting.VOCABULARIES if asked.report else ():
+        for vocab_size in posting.VOCABULARIES if options.report else ():
             subject = random(name, vocab_size)._replace(prompt=tiny.PROMPT)
-            report = report_on(subject, min(top_k, vocab_size - 1), asked)
+            report = report_on(subject, min(top_k, vocab_size - 1), options)
             if report.verdict == "wrong":
-                asked.report.write_text(posting.posting(report, vocab_size))
-                print(f"written: {asked.report}, a vocabulary of {vocab_size}")
+                options.report.write_text(posting.posting(report, vocab_size))
+                print(f"written: {options.report}, a vocabulary of {vocab_size}")
                 return
-        if asked.report:
+        if options.report:
             print(f"{name}: no vocabulary of {posting.VOCABULARIES} tokens shows the difference")
 
-    return audit_each(asked, find, post)
+    return audit_each(options, find, post)
 
 
 if __name__ == "__main__":

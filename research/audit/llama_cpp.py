@@ -102,7 +102,7 @@ def version(kind: str) -> dict[str, str]:
 
 
 def _answers(address: str, process: subprocess.Popen[bytes]) -> bool:
-    """Waits until a server answers. False if the server ends before, or takes longer than `SECONDS`."""
+    """Waits until a server answers. False if it ends before it answers, or takes longer than `SECONDS`."""
     due = time.monotonic() + SECONDS
     while time.monotonic() < due and process.poll() is None:
         try:

@@ -57,7 +57,7 @@ class _Traced(nn.Module):
 
 
 def convert(model: Any, folder: Path, tokenizer: PreTrainedTokenizerBase | None = None) -> Path:
-    """Write a `PreTrainedModel`, which must be a decoder without windows and states, in float32.
+    """Write a `PreTrainedModel` in float32: a decoder without sliding windows and without recurrent states.
 
     tokenizer: pipelines with a draft need one; None makes one with a name for each token (`names`). Raises
     ModuleNotFoundError without openvino and openvino_tokenizers.
@@ -112,7 +112,7 @@ def _graph(openvino: Any, model: Any) -> Any:
 def _with_states(openvino: Any, graph: Any, states: dict[str, str], empty: list[int]) -> None:
     """Turns the graph's inputs and outputs that are keys and values into states.
 
-    The new input beam_idx reorders the states. They begin as [batch, *empty].
+    A state begins as zeros, [batch, *empty]. The new input beam_idx reorders its rows.
     """
     operations = import_module("openvino.opset13")
     beams = operations.parameter(openvino.PartialShape([-1]), openvino.Type.i32, name="beam_idx")

@@ -36,7 +36,7 @@ def _alone(name: str, pair: ModelPair, arguments: dict[str, Any] | None = None, 
 
 
 def _served_in_batch(name: str, pair: ModelPair) -> Text:
-    """The first `Text` of a server that gets eight requests at once, whose seeds differ by 1000."""
+    """A `Text`: the first answer of a server that gets eight requests at once, with seeds 1000 apart."""
     text = _alone(name, pair, batch=BATCH)
 
     def first(seed: int) -> Sequence[int]:
@@ -47,7 +47,7 @@ def _served_in_batch(name: str, pair: ModelPair) -> Text:
 
 
 def _ours_in_batch(name: str, pair: ModelPair) -> Text:
-    """The first `Text` of specdec when it decodes eight texts together, whose seeds differ by 1000."""
+    """A `Text`: the first of eight texts that specdec decodes together, with seeds 1000 apart."""
     method: Any = name.partition("-")[2]
     settings: dict[str, Any] = {"method": method, "topology": tree_of(method), "max_new_tokens": TOKENS}
     prompts = [tiny.PROMPT] * BATCH
@@ -55,7 +55,7 @@ def _ours_in_batch(name: str, pair: ModelPair) -> Text:
 
 
 def _transformers_in_batch(_: str, pair: ModelPair) -> Text:
-    """The first `Text` of transformers when it samples eight texts together with one generator."""
+    """A `Text`: the first of eight texts that transformers samples together with one generator."""
     target: Any = pair.target
     ids = torch.tensor([tiny.PROMPT] * BATCH)
     options = {"do_sample": True, "top_k": 0, "max_new_tokens": TOKENS, "pad_token_id": 0}
@@ -84,7 +84,7 @@ ROWS: dict[str, tuple[str, str, InBatch]] = {
     "mlx-lm": ("mlx-lm-draft", "mlx-lm", None),
     "node-llama-cpp": ("node-llama-cpp-draft", "node-llama-cpp", None),
 }
-"""For each row: an engine with a draft, its plain decoding, and what makes its `Text` in batches."""
+"""For each row: the engine with a draft, the one without, and what makes the `Text` in a batch, or None."""
 
 
 def row(texts: int, name: str, plain: str, in_batch: InBatch) -> dict[str, int]:

@@ -19,9 +19,9 @@ _RULES = {  # by name: the verification rule, and the module and the function th
 
 
 def sequential(module: str, function: str, pair: ModelPair, k: int = 3) -> Sample:
-    """A function that decodes with a function of sequential-speculative-decoding.
+    """A function that decodes with this function of this module of sequential-speculative-decoding.
 
-    Its only sampling setting is the temperature. ValueError for another setting.
+    The package has no sampling setting but the temperature. Decoding raises ValueError for another setting.
     """
     step = getattr(import_module(f"seqspecdecod.{module}"), function)
     models: tuple[Any, Any] = (pair.draft, pair.target)

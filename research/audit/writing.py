@@ -20,7 +20,7 @@ def write(
     """Writes a Llama, Qwen2, Qwen3 or Gemma 2 model with its tokens, and returns the path.
 
     merges: the merges of byte-level BPE; without them the tokens are SentencePiece's. kind: gguf's name of
-    the type of all matrices, or a type for each last part of a module's name, such as "q_proj". end: id of
+    the type of all matrices, or a type by the last part of a module's name, such as "q_proj". end: id of
     the token that begins and ends a text; no token is added to a prompt. keys: values that add or replace
     metadata of the file; None removes a key. Raises ModuleNotFoundError without gguf.
     """

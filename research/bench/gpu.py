@@ -40,7 +40,7 @@ WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize
 
 
 def figures(pair: ModelPair, job: Workload, texts: Sequence[int] = TEXTS) -> dict[str, Any]:
-    """All figures for a pair. job: the text whose rounds are measured."""
+    """The figures of forward passes, rounds, kernels and batches of a pair. job: the text that is decoded."""
     models: dict[str, Any] = {"target": pair.target, "draft": pair.draft}
     found: dict[str, Any] = {"forwards_ms": {name: [] for name in models}, "rounds": {}, "kernels": {}}
     for variant in VARIANTS:

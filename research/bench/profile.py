@@ -34,7 +34,7 @@ PLACES: tuple[tuple[str, Any, str], ...] = (
     ("draft's choices", HostRace, "arrivals"),
     ("draft's choices", SparseRace, "arrivals"),
 )
-"""The functions that belong to a part of a round."""
+"""The timed functions: the part of a round to which each belongs, its owner, and its name."""
 
 
 class Parts:

@@ -111,9 +111,9 @@ def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Row]) -> 
 
 
 def _preparing(tree: Topology, m: int, cost: np.ndarray) -> float:
-    """Seconds in which the draft drafts m trees together, by one forward pass per level with children."""
+    """Seconds that the draft needs for m trees together, with one forward pass per level with children."""
     widths = np.array([m * len(rows) for rows in tree.inner_levels if rows])
-    within = np.interp(widths, ROWS, cost)  # more rows than were timed cost as many of the largest forward
+    within = np.interp(widths, ROWS, cost)  # more rows than ROWS[-1] cost several passes over ROWS[-1]
     return float((within * np.maximum(1, widths / ROWS[-1])).sum())
 
 

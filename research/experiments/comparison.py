@@ -65,9 +65,10 @@ def same_trees(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetU
 class Comparison(Experiment):
     """An experiment that compares the points of a grid.
 
-    grid: the values of each field. They are arguments of `stream`, except for "tree": its list is empty,
-    because the names of the trees are used. seed: the seeds of all texts are derived from it. prompt: returns
-    the prompt of a cell, which is one text at one point. differences: a point's, from other points, by name.
+    grid: the values of each field, which are arguments of `stream`. The list of "tree" is empty, because its
+    values are the names of the set-up's trees. seed: all texts' seeds are derived from it. prompt: returns
+    the prompt of a cell, which is one text at one point. differences: returns a point's differences from
+    other points, by name.
     """
 
     options: Mapping[str, Row] = field(default_factory=lambda: OPTIONS)

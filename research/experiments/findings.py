@@ -57,7 +57,7 @@ def _finding(name: str, statement: str, place: str = "Section 5") -> Callable[[C
 
 
 class _Findings:
-    """The checks. summary: that of the experiment, without findings. estimates: those of its points."""
+    """The checks. summary: the experiment's, without findings. estimates: tokens per call at each point."""
 
     def __init__(self, summary: Mapping[str, Any], estimates: Estimates):
         self.summary, self.estimates = summary, estimates
@@ -103,7 +103,7 @@ class _Findings:
         return float(slope), float(np.polyfit(x, predicted, 1)[0]), float(share)
 
     def batch(self, k: int) -> tuple[Estimate, str]:
-        """The difference on batch(k), and a sentence with it."""
+        """The difference GSD - ERSD on batch(k), and a sentence with it."""
         if k not in self.grid("batch", 0):
             raise _NotMeasured(f"batch({k}) of both methods")
         difference = self.difference("batch", k)
@@ -254,7 +254,7 @@ class _Findings:
 
 
 def _of_both(outcomes: Sequence[Outcome], start: str = "") -> Outcome:
-    """The outcome for GSD and ERSD. It holds if it holds for both; `start` begins the sentence on both."""
+    """The outcome for both methods: whether the statement holds for both. `start` begins its sentence."""
     words = "; ".join(f"{name} {said}" for name, (_, said) in zip(BOTH.values(), outcomes, strict=True))
     return all(holds for holds, _ in outcomes), f"{start}{words}."
 

@@ -1,9 +1,9 @@
 """Compares upper limits of tokens per target call with ERSD's optimal tree of k = 1 to 384 drafted tokens.
 
-Theorem 4.1 and the lemma with m of the paper, and `renewal_bound`, are limits that follow from the acceptance
-by index R. Two more limits hold for drafts that are chosen without the target's noise: `stated_limit`, by
-Pankratov and Alistarh, and `deterministic_limit`. R is the mean over `RACES` races per token. The
-optimal tree is simulated with the races that produced the texts.
+The paper's Theorem 4.1 and Lemma 4.2, and `renewal_bound`, are limits that follow from acceptance by index R.
+Two more limits hold for drafts that are chosen without the target's noise: `stated_limit`, by Pankratov and
+Alistarh, and `deterministic_limit`. R is the mean over `RACES` races per token. The optimal tree is simulated
+with the races that produced the texts.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from specdec.shipped import SMOLLM2, STORIES
 from specdec.theory.trials import ersd_accepted_indices
 
 RACES = 8  # per token, from which R is estimated
-INDICES = 64  # of R that are counted; the probability of later indices is missing from R
+INDICES = 64  # child indices that are counted; R lacks the probability of later ones
 KS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 384)
 CONTEXTS = 4  # single contexts per text for which the limits are compared
 SAMPLES = 128
@@ -90,7 +90,7 @@ def _summary(runs: Sequence[Row]) -> Row:
 
 
 def limits(rates: np.ndarray, entropy: float, square: float, vocabulary: int, k: int) -> dict[str, float]:
-    """All limits for one k, from R and the moments of the target's surprisal."""
+    """All limits for one k. rates: R. entropy, square: mean and mean square of the surprisal, in bits."""
     return {
         "tunstall": theory.tunstall_leaf_bound(rates, vocabulary, k),
         "lemma": theory.lemma_bound(rates[rates > 0], k),

@@ -1,8 +1,8 @@
 """The acceptance of n drafts from one race or from n races, for n = 1 to 8.
 
 At some tokens of each text, acceptance is computed for ERSD's first n arrivals and for Gumbel list sampling
-(the winners of n independent races), with lower bounds of both, and with the most that any rule can accept of
-either kind of drafts. The same is computed for pairs of random distributions.
+(the winners of n independent races), with lower bounds of both, and with the highest acceptance that any rule
+can reach on either kind of drafts. The same is computed for pairs of random distributions.
 """
 
 from collections.abc import Callable, Mapping, Sequence

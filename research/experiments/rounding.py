@@ -37,7 +37,7 @@ ROWS = 5  # tokens that ERSD scores together on sequence(4): the last token and 
 
 
 class Arithmetic(NamedTuple):
-    """A way to compute logits."""
+    """How logits are computed: by which forward pass, over how many rows, in which number format."""
 
     kind: SessionKind  # our compiled forward adds in float32; torch's operations round each result
     rows: int = 1  # tokens per forward pass
@@ -83,7 +83,7 @@ WHOLE = {"float32": REFERENCE, "bfloat16 weights": "bfloat16 weights", "bfloat16
 @lru_cache(1)
 def _computed_targets(pair: ModelPair) -> dict[str, Model]:
     """The target as a model in each arithmetic, by name."""
-    target: Any = pair.target  # one of transformers, with a module
+    target: Any = pair.target  # a model of transformers, with a module
     prepared, models = prepare(target.module, target.name), dict[str, Any]()
     for name, (kind, _, dtype, rounded) in ARITHMETICS.items():
         module = prepared.module

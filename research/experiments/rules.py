@@ -26,7 +26,7 @@ def shortened(prompt: Prompt, cell: Row) -> Prompt:
 
 
 def differences(point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
-    """The point's lead over GSD, and the best rule's lead over it, at the same temperature and tree."""
+    """The point's lead over GSD, and the best rule's lead over the point, at equal temperature and tree."""
     there = {other[-1]: estimate for other, estimate in measured.items() if other[:2] == point[:2]}
     best = max(there.values(), key=lambda estimate: estimate.value)
     return {"more_than_gsd": measured[point] - there[GROWN_FROM], "less_than_best": best - measured[point]}

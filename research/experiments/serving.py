@@ -68,7 +68,7 @@ class Serving(Comparison):
 
 
 def _measured(setup: SetUp, cells: Sequence[Row]) -> Iterator[Row]:
-    """Decode and time the texts of each cell. AssertionError if one differs from plain decoding's."""
+    """Decode and time the texts of each cell. AssertionError if a text differs from plain decoding's."""
     length = setup.options.max_new_tokens
     for (repeat,), some in grouped(cells, "repeat").items():
         decoded = partial(_decoded, setup, repeat)

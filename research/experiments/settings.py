@@ -33,7 +33,7 @@ class Settings:
     """
 
     prompts: tuple[Any, ...]  # texts, or lists of token ids
-    tokens: int = 20_000  # the fewest of a point
+    tokens: int = 20_000  # the fewest tokens that are decoded at a point
     max_new_tokens: int = 200  # of one text
     temperature: float = 1.0
     top_k: int = 0

@@ -127,7 +127,7 @@ class Experiment(ABC):
     about: str  # one sentence for `--help`
     options: Mapping[str, Row] = field(
         default_factory=dict
-    )  # further ones: {name: arguments of `add_argument`}
+    )  # options beside the common ones: {name: arguments of `add_argument`}
     usual: Mapping[str, Any] = field(default_factory=dict)  # defaults that replace those of the options
     smoke: Mapping[str, Any] = field(default_factory=dict)  # the defaults with `--smoke`
 

@@ -97,15 +97,15 @@ def distributions(pair: ModelPair, text: Text, sampling: Sampling | None = None)
 def own_ranks(pair: ModelPair, text: Text, p: Tensor, q: Tensor) -> list[int]:
     """For each token, its place in the order of arrival under Q in the race with which it was decoded.
 
-    This is the index of the child that ERSD accepts, and the size of the vocabulary for a token that the
-    draft never gives. The ranks determine ERSD's rounds on every tree.
+    The place is the index of the child that ERSD accepts. A token with probability 0 under Q gets the size of
+    the vocabulary. The ranks determine ERSD's rounds on every tree.
     """
     races = log_exponentials(text.seed, range(text.start, len(text.ids)), pair.vocab_size)
     return [int(ersd_accepted_indices(*each)) for each in zip(p, q, races[:, None])]
 
 
 def rounds_on(topology: Topology, ranks: Sequence[int]) -> Iterator[tuple[Path, int | None]]:
-    """Yields each end of ERSD's rounds on a tree: the last accepted node's path, and the next token's rank.
+    """Yields how each ERSD round on a tree ends: the last accepted node's path, and the next token's rank.
 
     ranks: see `own_ranks`. The last rank is None if the text ends with an accepted token.
     """

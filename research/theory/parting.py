@@ -45,7 +45,7 @@ def independent_parting(p: Distribution, q: Distribution) -> Tensor:
 def greedy_parting(p: Distribution, q: Distribution) -> Tensor:
     """1 if the most probable tokens of P and P' differ, otherwise 0.
 
-    D_TV gives no bound below 1 on it.
+    The most probable tokens can differ however small D_TV is.
     """
     p, q = checked_pair(p, q)
     return (p.argmax(-1) != q.argmax(-1)).double()

@@ -33,9 +33,9 @@ def ersd_preparation_hit(acceptance_by_index: Sequence[float], drafted: int, m: 
 def gsd_preparation_hit(p: Distribution, q: Distribution, m: int) -> Tensor:
     """The probability that GSD's token after one rejected draft is among m guesses.
 
-    The guesses are the m tokens of the largest q, without the rejected one, [...]. The token comes from the
-    residual max(p - q, 0), which does not depend on the rejected token and gives it probability 0. If p = q,
-    the result is NaN.
+    The guesses are the m tokens of the largest q, without the rejected token. GSD's token comes from the
+    residual max(p - q, 0), which does not depend on the rejected token and gives it probability 0. The result
+    [...] is NaN where p = q.
     """
     p, q = checked_pair(p, q)
     m = whole("m", m, 1)

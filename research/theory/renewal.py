@@ -1,11 +1,11 @@
 """Upper limits on tokens per target call from renewal theory.
 
-They depend on the surprisals -log p of a text's tokens, not on the size of the vocabulary. Let S_n be the sum
-of the surprisals of the first n outcomes of a text. The outcomes are independent; their surprisals have mean
-μ and second moment μ₂. A node of a tree with surprisal sum S is reached with probability e^-S. The nodes with
-S <= t add up to at most the expected number of n >= 1 with S_n <= t. This number is at most t / μ + μ₂ / μ² -
-1 (Wald's identity; Lorden, "On excess over the boundary", 1970). Each other node has a probability of at most
-e^-t. So k nodes give at most
+The limits depend on the surprisals -log p of a text's tokens, not on the size of the vocabulary. Let S_n be
+the sum of the surprisals of the first n outcomes of a text. The outcomes are independent; their surprisals
+have mean μ and second moment μ₂. A node of a tree with surprisal sum S is reached with probability e^-S. For
+the nodes with S <= t these probabilities sum to at most the expected number of n >= 1 with S_n <= t, which is
+at most t / μ + μ₂ / μ² - 1 (Wald's identity; Lorden, "On excess over the boundary", 1970). Each other node is
+reached with a probability of at most e^-t. So k nodes give at most
 
     1 + t / μ + μ₂ / μ² - 1 + k e^-t   tokens for every t >= 0; t = log(kμ) is best, in nats.
 
@@ -55,8 +55,8 @@ def stated_limit(mean: float, second_moment: float, k: int) -> float:
 def renewal_bound(acceptance_by_index: Distribution, k: int) -> float:
     """An upper bound on the tokens per call of any tree of k drafted tokens, given the acceptance by index R.
 
-    The optimal tree uses some of the indices. Let p_res be 1 minus the sum of their acceptance. It is split
-    into m equal outcomes; each m gives a bound, and infinite m gives 1 / p_res. The result is the smallest of
+    Let p_res be 1 minus the summed acceptance of the indices that the optimal tree uses. If p_res is split
+    into m equal outcomes, each m gives a bound; infinite m gives 1 / p_res. The result is the smallest of
     these bounds, over a grid of m. ValueError as for `lemma_bound`.
     """
     rates, residual = used_rates(acceptance_by_index, k)
@@ -79,6 +79,6 @@ def _nats(mean: float, second_moment: float) -> tuple[float, float]:
     mu, square = real(mean), real(second_moment)
     if mu is None or square is None or mu < 0 or square < mu * mu * (1 - 1e-9):
         raise ValueError(
-            f"mean = {mean!r} and second_moment = {second_moment!r} can't be the moments of a surprise"
+            f"mean = {mean!r} and second_moment = {second_moment!r} can't be the moments of a surprisal"
         )
     return mu * math.log(2), square * math.log(2) ** 2

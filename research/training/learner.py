@@ -138,7 +138,7 @@ class Learner:
 
 
 def tempered(p: Tensor, heat: float) -> Tensor:
-    """p [..., kept] at another temperature. Tokens that are not kept count as likely as the last kept one."""
+    """p [..., kept] at the temperature `heat`. A token that is not kept counts like the last kept token."""
     if heat == 1:
         return p
     last = p[..., -1:].clamp(min=1e-7)

@@ -22,7 +22,7 @@ class Shape:
 def identity_model(
     shape: Shape, vocab_size: int, context: int, seed: int, **entries: Any
 ) -> LlamaForCausalLM:
-    """An untrained model whose blocks start as the identity. entries: further ones of the configuration."""
+    """An untrained model whose blocks start as the identity. entries: added to the configuration."""
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=vocab_size,

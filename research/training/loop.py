@@ -12,7 +12,7 @@ from tqdm import tqdm
 from transformers import LlamaForCausalLM
 
 Backward = Callable[[float, torch.Generator], tuple[float, int]]
-"""A function that adds a step's gradients at a fraction of the training. It returns loss and token number."""
+"""Adds a step's gradients, given the finished share of the training; returns loss and number of tokens."""
 
 
 @dataclass(frozen=True)

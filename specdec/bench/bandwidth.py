@@ -42,10 +42,9 @@ def limits(contestants: Sequence[Contestant], pairs: Mapping[str, ModelPair]) ->
 
 
 def with_shares(rows: Sequence[dict[str, Any]], limits: Limits) -> list[dict[str, Any]]:
-    """The rows of the table. Each with a limit gets a `bandwidth_share`: tokens per second divided by the
-    limit.
+    """The rows; a row with a limit gets a `bandwidth_share`, its tokens per second divided by the limit.
 
-    Rates include the prefill.
+    The tokens per second include the time of the prefill.
     """
     return [
         row | {"bandwidth_share": row["tokens_per_second"] / limits[row["name"]]["tokens_per_second"]}
@@ -64,9 +63,9 @@ def sentence(rows: Sequence[dict[str, Any]], limits: Limits) -> str:
 
 
 def bytes_per_token(model: Any) -> int:
-    """Bytes of weights that a forward pass of transformers' model for one token reads.
+    """Bytes of weights that a forward pass of a model of transformers reads for one token.
 
-    These are all weights, except that only one row of an untied embedding is read.
+    These are all weights, but only one row of the embedding if the head has a matrix of its own.
     """
     module = model.module
     embedding, head = module.get_input_embeddings().weight, module.get_output_embeddings().weight

@@ -200,7 +200,7 @@ def _threads(text: str, device: str) -> list[int]:
 
 
 def numbers(name: str, text: str) -> list[int]:
-    """The numbers in an option, such as "1,2". ValueError names the option if one is not at least 1."""
+    """The numbers in an option, such as "1,2", all at least 1. ValueError names an option of another form."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) for part in parts):
         raise ValueError(f"{name} = {text!r} is not a list of numbers of at least 1, such as 1,2")

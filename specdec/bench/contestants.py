@@ -37,7 +37,7 @@ class Sample(NamedTuple):
     """The result of a timed run.
 
     stages: seconds by stage, or None if measuring them would slow the run. cpu_seconds: processor time of all
-    threads, or None if another process decodes. paths: the draft tree if the run had a single one.
+    threads, or None if another process decodes. paths: the draft tree, if all rounds had the same tree.
     """
 
     seconds: float
@@ -98,9 +98,9 @@ def without_end(pair: ModelPair) -> ModelPair:
 def ours(
     pair: ModelPair, method: Method, topology: Topology | str | None, sampling: Sampling, **options: Any
 ) -> Callable[[Workload], Sample]:
-    """A function that decodes with specdec on a topology. "auto" measures in its first, untimed run.
+    """A function that decodes with specdec. options: further arguments of `specdec.generate`.
 
-    options: further arguments of `generate`.
+    topology: "auto" measures the pair in the function's first run, which is not timed.
     """
 
     def run(job: Workload) -> Sample:
@@ -123,7 +123,7 @@ def ours(
 
 
 def theirs(pair: ModelPair, sampling: Sampling, **options: Any) -> Callable[[Workload], Sample]:
-    """A function that runs transformers' `generate`. options: choose assisted generation or prompt lookup."""
+    """A function that runs transformers' `generate`. options: arguments that choose how drafts are made."""
     model: Any = cast(Any, pair.target).module
     draft = options.get("assistant_model")
     arguments = {"do_sample": True} | asdict(sampling) if sampling.temperature else {"do_sample": False}

@@ -32,7 +32,7 @@ class Field:
     pairs: the same pair of models in several dtypes. threads: numbers of threads to try. assisted_k,
     lookup_k: numbers of drafted tokens to try for transformers' assisted generation and prompt lookup; an
     empty list leaves one out. sequences, optimal: the k of our fixed trees. methods: our methods that draft.
-    drafters: our drafters, each on all trees; copies has no tree. jobs: the texts of the trials.
+    drafters: our drafters, each on all trees, but "copies" without a tree. jobs: the texts of the trials.
     """
 
     pairs: Mapping[str, ModelPair]

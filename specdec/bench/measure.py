@@ -26,7 +26,7 @@ def interleaved(
     jobs: Sequence[Workload],
     progress: Callable[[str], None] = lambda _: None,
 ) -> Samples:
-    """Samples by contestant's name, in the order of the jobs. Each job begins with the next contestant."""
+    """Samples by contestant's name, in the order of the jobs. A different contestant begins each job."""
     samples: Samples = {each.name: [] for each in contestants}
     for i, job in enumerate(jobs):
         start = i % len(contestants)

@@ -118,8 +118,8 @@ class Ratio(NamedTuple):
 def paired_ratio(baseline: Sequence[float], seconds: Sequence[float]) -> Ratio:
     """The median of baseline / seconds over pairs of runs, with a bootstrap percentile interval.
 
-    Both lists are positive and in the same order of prompts and repeats. ValueError if they are empty or of
-    different lengths.
+    baseline, seconds: times of runs, in the same order of prompts and repeats. ValueError if they are empty
+    or of different lengths.
     """
     if len(baseline) != len(seconds) or not baseline:
         raise ValueError(f"{len(baseline)} and {len(seconds)} runs do not make pairs")

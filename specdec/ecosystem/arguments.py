@@ -1,8 +1,8 @@
 """The arguments of transformers' `generate`, and those that are refused.
 
 If `custom_generate` is a callable, transformers (5.23) drops its own arguments `assistant_model`, `streamer`,
-`tokenizer` and `assistant_tokenizer`, and then lacks the tokenizer for stop strings itself. `hand_over` makes
-transformers pass these arguments on to our callable.
+`tokenizer` and `assistant_tokenizer`, although it needs the tokenizer for stop strings. `hand_over` makes
+transformers keep these arguments and pass them on to our callable.
 """
 
 from __future__ import annotations

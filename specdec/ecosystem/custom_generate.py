@@ -22,7 +22,7 @@ from specdec.drafters import NGram
 from specdec.ecosystem.arguments import UNASKED_TOKENS, check_supported, hand_over, prompts_of
 from specdec.ecosystem.output import SpeculativeOutput
 from specdec.ecosystem.processors import check_processors
-from specdec.ecosystem.requests import Rows, Wanted
+from specdec.ecosystem.requests import RowOptions, Rows
 from specdec.ecosystem.wrapped import wrapped_pair
 from specdec.race import checked_seed, derived_seed
 from specdec.topology import Topology, sequence
@@ -53,14 +53,14 @@ def custom_generate(
 
     assistant_model: the draft. draft: another name of this argument, with which transformers allows
     `num_return_sequences` above 1 and targets with a recurrent state. tokenizer: needed for stop strings, and
-    if draft and target score different numbers of tokens. method, topology: as in
-    `specdec.stream`. seed: determines all randomness. One seed is for the first row, and those of other rows
-    are derived from it; a list has one for each row. None draws seeds from torch's generator, so that
-    `transformers.set_seed` applies.
+    if draft and target score different numbers of tokens. assistant_tokenizer: the draft's, if it differs.
+    method, topology: as in `specdec.stream`. seed: determines all randomness. A single seed is that of the
+    first row, from which the other rows' seeds are derived; a list has one for each row. None draws seeds
+    from torch's generator, so that `transformers.set_seed` applies.
 
-    Each row of the batch is decoded as if it were alone. Returns the ids [rows, n], padded on the right, or
-    with `return_dict_in_generate` a `SpeculativeOutput`. A ValueError names an argument that is not
-    supported.
+    Each row of the batch is decoded as if it were alone. Returns the ids [rows, n] of prompts and new tokens,
+    padded on the right, or with `return_dict_in_generate` a `SpeculativeOutput`. A ValueError names an
+    argument that is not supported.
     """
     check_supported(generation_config, model_kwargs, synced_gpus)
     prompts = prompts_of(input_ids, model_kwargs)
@@ -69,7 +69,7 @@ def custom_generate(
     check_processors(logits_processor)
     limit = _limit(generation_config, pair.target.context_length, input_ids.shape[1])
     returns = generation_config.return_dict_in_generate
-    wanted = Wanted(
+    options = RowOptions(
         method=method,
         topology=_topology(topology, generation_config, drafting),
         drafter="model" if generation_config.prompt_lookup_num_tokens is None else NGram(),
@@ -78,7 +78,7 @@ def custom_generate(
         seeds=_seeds(seed, len(prompts)),
         scored=bool(returns and (generation_config.output_scores or generation_config.output_logits)),
     )
-    rows = Rows(pair, prompts, logits_processor, wanted)
+    rows = Rows(pair, prompts, logits_processor, options)
     loop = _Loop(rows, logits_processor, stopping_criteria, generation_config, streamer)
     sequences = loop.run(input_ids, limit)
     if not returns:
@@ -156,7 +156,7 @@ def _draft(
 
 
 def _only_one(given: Mapping[str, Any], what: str) -> str | None:
-    """The name of the only argument that is not None, if there is one. ValueError if there are several."""
+    """The name of the argument that is not None, or None. ValueError if several arguments set `what`."""
     named = [name for name, value in given.items() if value is not None]
     if len(named) > 1:
         raise ValueError(f"{named[0]} and {named[1]} both set {what}: give one of them")

@@ -49,7 +49,7 @@ class Watched:
             self._refuse("other scores than in plain decoding")
 
     def check_again(self, text: Sequence[int], logits: Tensor, answer: Tensor) -> None:
-        """Process the text from before the round again and compare. Remember `text` for the next check."""
+        """Process the remembered text again and compare the results. Then remember this text instead."""
         assert self._known is not None, "the processor was asked about the round's root"
         before, its_logits, known = self._known
         if not _equal(self._ahead(before, its_logits), known):
@@ -72,7 +72,7 @@ def isolated(processor: Any) -> Any:
     """A copy of a processor that shares no state with it, except models. The variables of its functions are
     copied, too.
 
-    ValueError if the processor can't be copied, such as many objects of other languages.
+    ValueError if the processor can't be copied, like many objects of modules that are written in C or Rust.
     """
     try:
         memo: dict[int, Any] = {}

@@ -31,7 +31,7 @@ _BY_INDEX = (
     known.EncoderRepetitionPenaltyLogitsProcessor,
     known.EncoderNoRepeatNGramLogitsProcessor,
 )
-"""Processors of transformers that treat a prompt by its index (row) in the batch."""
+"""Processors of transformers whose result for a prompt depends on the prompt's row in the batch."""
 NATIVE = (
     known.TemperatureLogitsWarper,
     known.TopKLogitsWarper,
@@ -86,8 +86,8 @@ def _is_known(processor: Any) -> bool:
 
 
 def processes_of_rows(processors: LogitsProcessorList, prompts: Sequence[Prompt]) -> list[Process]:
-    """For each row of the batch, a function that applies all processors as if the row were alone. They see
-    the row's padding, as in transformers."""
+    """For each row of the batch, a function that applies all processors as if the row were alone. The
+    processors see the row's padding, as in transformers."""
     rows = len(prompts)
     plain = [_process_of_row(processors, row, rows, each.padding) for row, each in enumerate(prompts)]
     if all(map(_is_known, processors)):
@@ -130,9 +130,9 @@ class ProcessedModel:
 
     process: processes the logits; None leaves them as they are. eos_ids: tokens that end a text if they come
     after the prompt, which has prompt_length tokens. Texts that continue after such a token are never used,
-    so the processors are not called on them. scored: a list to which the raw logits [vocabulary] that decided
-    each token are added; or None. watched: checks the processed logits of every committed text before its
-    token is returned; for the target only.
+    so the processors are not called on them. scored: None, or a list to which the raw logits [vocabulary] of
+    each decided token are added. watched: compares the processed logits of committed texts with those of
+    plain decoding, before the round's tokens are returned; for the target only.
     """
 
     def __init__(
@@ -228,5 +228,5 @@ class _ProcessedSession:
         return process([*self._text, *path], logits)
 
     def _has_ended(self, path: tuple[int, ...]) -> bool:
-        of_prompt = max(0, self._model.prompt_length - len(self._text))  # the path's tokens in the prompt
+        of_prompt = max(0, self._model.prompt_length - len(self._text))  # number of prompt tokens on the path
         return bool(self._model.eos_ids.intersection(path[of_prompt:]))

@@ -25,7 +25,7 @@ from specdec.topology import Topology
 from specdec.trace import Generation
 
 
-class Wanted(NamedTuple):
+class RowOptions(NamedTuple):
     """The settings with which the rows of a batch are decoded.
 
     drafter: "model" for the draft model, or its replacement. seeds: one for each row. scored: whether the
@@ -49,24 +49,24 @@ class Rows:
     """
 
     def __init__(
-        self, pair: ModelPair, prompts: Sequence[Prompt], processors: LogitsProcessorList, wanted: Wanted
+        self, pair: ModelPair, prompts: Sequence[Prompt], processors: LogitsProcessorList, options: RowOptions
     ):
-        sampling = native_sampling(processors, wanted.do_sample)
-        self._scored: list[list[Tensor]] | None = [[] for _ in prompts] if wanted.scored else None
+        sampling = native_sampling(processors, options.do_sample)
+        self._scored: list[list[Tensor]] | None = [[] for _ in prompts] if options.scored else None
         self._count = 0
         self._ahead: list[deque[int]] = [deque() for _ in prompts]
         pairs = [pair] * len(prompts)
-        if sampling is None or wanted.scored:
+        if sampling is None or options.scored:
             processes = [None] * len(prompts) if sampling else processes_of_rows(processors, prompts)
             pairs = [
                 self._pair_of_row(pair, row, process, len(prompt.text_ids))
                 for row, (process, prompt) in enumerate(zip(processes, prompts, strict=True))
             ]
-        topology = _topology(pair, prompts[0], processors, wanted)
-        distribution = sampling or Sampling(temperature=1 if wanted.do_sample else 0)
+        topology = _topology(pair, prompts[0], processors, options)
+        distribution = sampling or Sampling(temperature=1 if options.do_sample else 0)
         self._runs = [
-            Run(own, prompt.text_ids, _settings(wanted, distribution, seed), topology)
-            for own, prompt, seed in zip(pairs, prompts, wanted.seeds, strict=True)
+            Run(own, prompt.text_ids, _settings(options, distribution, seed), topology)
+            for own, prompt, seed in zip(pairs, prompts, options.seeds, strict=True)
         ]
         self._batch = Batch(pair) if len(prompts) > 1 and pairs[0] is pair else None
         if self._batch is not None:
@@ -131,14 +131,14 @@ class Rows:
 
 
 def _topology(
-    pair: ModelPair, prompt: Prompt, processors: LogitsProcessorList, wanted: Wanted
+    pair: ModelPair, prompt: Prompt, processors: LogitsProcessorList, options: RowOptions
 ) -> Topology | ContextTree:
     """The tree for all rows. "auto" chooses it with only those processors that `Sampling` can replace."""
     known = LogitsProcessorList(each for each in processors if type(each) in NATIVE)
-    nearest = native_sampling(known, wanted.do_sample) or Sampling()
-    return Run(pair, prompt.text_ids, _settings(wanted, nearest, 0), wanted.topology).topology
+    nearest = native_sampling(known, options.do_sample) or Sampling()
+    return Run(pair, prompt.text_ids, _settings(options, nearest, 0), options.topology).topology
 
 
-def _settings(wanted: Wanted, sampling: Sampling, seed: int) -> RunSettings:
-    settings = RunSettings(wanted.method, wanted.max_new_tokens, sampling, seed, False)
-    return settings._replace(drafter=wanted.drafter)
+def _settings(options: RowOptions, sampling: Sampling, seed: int) -> RunSettings:
+    settings = RunSettings(options.method, options.max_new_tokens, sampling, seed, False)
+    return settings._replace(drafter=options.drafter)

@@ -48,8 +48,8 @@ def wrapped_pair(
     """The pair of these models; its texts end with `eos_ids`. ValueError as from `ModelPair`.
 
     As in transformers, the target's distribution is over all tokens that it scores. The tokenizer tells how
-    many of these are real tokens. It is needed if draft and target score different numbers, or if the draft
-    has another tokenizer, `draft_tokenizer`.
+    many of these are real tokens. It is needed if draft and target score different numbers of tokens, or if
+    the draft has another tokenizer, `draft_tokenizer`.
     """
     wrapped = _wrapped(target)
     draft_model = None if draft is None else _drafting(wrapped.model, draft, tokenizer, draft_tokenizer)

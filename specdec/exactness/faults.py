@@ -1,8 +1,8 @@
 """Verifiers with deliberate mistakes. The exactness checks must notice each of them.
 
-Each fault replaces a method's verifier and makes one mistake. Drafting, evaluation and bookkeeping are the
-real ones. A fault is used only if it is requested by name: `specdec.stream` and `specdec.generate` always
-verify correctly.
+Each fault replaces a method's verifier and makes one mistake. Drafting, evaluation and bookkeeping are
+those of the decoder. A fault is used only if it is requested by name: `specdec.stream` and
+`specdec.generate` always verify correctly.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from specdec.trace import Method
 
 LogProbs = Sequence[Tensor]
 UNCUT = 0.8
-"""The mass of q that a cut such as top-k leaves, for the fault that reports q as it was before the cut."""
+"""In `after_a_cut`: the probability under q of all tokens that a cut such as top-k keeps."""
 COLD = 0.01
-"""The draft's temperature for the fault that drafts the likeliest token."""
+"""In `greedy_draft`: the draft's temperature, at which it nearly always drafts its likeliest token."""
 LEAST_LIKELY = 0.28
-"""The fault that drops unlikely drafts drops tokens whose q is smaller than this."""
+"""`thrown_away` drops drafted tokens whose q is smaller than this."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Fault:
     """One deliberate mistake in verification.
 
     method: the method whose verification has the mistake. verifier: the verification with the mistake.
-    siblings: whether the mistake needs a node with two or more children. length: the number of tokens that a
-    check must test together to detect it. draft_temperature: the draft's own temperature if the mistake needs
-    one.
+    siblings: whether the mistake shows only at a node with two or more children. length: the number of tokens
+    that a check must test together to detect the mistake. draft_temperature: the draft's own temperature, or
+    None.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Fault:
 
 
 def _changed(noise: PositionNoise, **functions: Callable[..., Any]) -> Any:
-    """Changes the random numbers of a round: a fault replaces some of the noise object's functions."""
+    """The noise of a round, with some of its functions `race`, `test` and `last` replaced by these."""
     return SimpleNamespace(**{"race": noise.race, "test": noise.test, "last": noise.last} | functions)
 
 
@@ -75,7 +75,7 @@ class KeptDraft(Residual):
 def shared_uniform(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """GSD tests all children of a node with the same uniform random number.
 
-    Each child should have its own.
+    Each child should have a number of its own.
     """
     return gsd.verify(drafted, log_p, _changed(noise, test=lambda node, _: noise.test(node, 0)))
 
@@ -83,7 +83,7 @@ def shared_uniform(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> V
 def uniform_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """GSD computes the random numbers of its tests from the race that drafted the tokens.
 
-    They should be independent of it.
+    These numbers should be independent of the race.
     """
 
     def test(node: Node, child_index: int) -> float:
@@ -95,7 +95,7 @@ def uniform_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -
 def residual_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """GSD samples the residual with the random numbers of the race that drafted the tokens.
 
-    It should use independent ones.
+    GSD should use independent numbers.
     """
 
     class Raced(Residual):
@@ -108,7 +108,7 @@ def residual_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) 
 
 
 def after_a_cut(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """The draft samples from a truncated q of mass `UNCUT`, but q is reported without normalisation.
+    """The draft samples from q after a cut, but reports this q without dividing it by its mass `UNCUT`.
 
     The reported q is too small, so p / q is too large.
     """
@@ -128,7 +128,7 @@ def own_sample(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdi
 
 
 def greedy_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """The draft takes its likeliest token, but q is reported at temperature 1, as if it had been sampled."""
+    """The draft takes its likeliest token, but reports q at temperature 1, as if it had sampled the token."""
     reported = [None if q is None else (q * COLD).log_softmax(-1) for q in drafted.log_q]
     return gsd.verify(drafted._replace(log_q=reported), log_p, noise)
 
@@ -136,8 +136,8 @@ def greedy_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Ver
 def thrown_away(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """A drafted token whose q is small is dropped, with its later siblings and all tokens below it.
 
-    The mistake: a drawn token itself decides whether it is offered (docs/tree_choice.md). Stopping after such
-    a token would be right: whether the next one is offered would depend on earlier draws only.
+    The mistake: whether a drawn token is verified depends on the token itself (docs/tree_choice.md). To drop
+    only the tokens after it would be right, because their verification would depend on earlier draws only.
     """
     topology, token_ids, log_q, *_ = drafted
     least = math.log(LEAST_LIKELY)
@@ -184,13 +184,13 @@ def _other_race(noise: PositionNoise, depth: int, vocab_size: int) -> Race:
 def one_test(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """Traversal verification tests all leaves of a round with the same uniform random number.
 
-    Each test should have its own.
+    Each test should have a number of its own.
     """
     return traversal.verify(drafted, log_p, _changed(noise, test=lambda *_: noise.test((), 0)))
 
 
 def uncapped_end(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """Traversal verification caps the weights of inner nodes only. A leaf gets p / q of its whole path."""
+    """Traversal verification gives a leaf the product of p / q on its path, without the inner nodes' caps."""
     return traversal.leaves_first(_UncappedEnds(drafted, log_p), noise)
 
 

@@ -5,8 +5,8 @@
         check.decode()
     check.chi_square().p_value          # small only by chance, if the decoder is right
 
-It is for small models: every continuation of `length` tokens is one outcome. A small p-value is evidence
-against the decoder. A large one says that no difference was found in this number of decodes.
+The check is for small models, because every continuation of `length` tokens is one outcome. A small p-value
+is evidence against the decoder. A large p-value says that this number of decodes shows no difference.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Check:
         self.length = whole("length", length, 1)
         # enough room, so that the tree is not cut for the counted tokens
         room = self.length + topology.depth
-        # this run is never started; creating it checks the arguments
-        self.asked = stream(
+        # never started: creating this run checks the arguments, and each decode takes its settings
+        self.template = stream(
             pair,
             prompt_ids,
             method=method,
@@ -94,14 +94,14 @@ class Check:
             draft_temperature=None if fault is None else fault.draft_temperature,
         )
         self.verifier = None if fault is None else fault.verifier
-        self.distribution = joint_distribution(pair.target, self.asked.prompt_ids, self.length)
+        self.distribution = joint_distribution(pair.target, self.template.prompt_ids, self.length)
         self.counts: Counter[Outcome] = Counter()
         self.decodes = self.rounds = self.tokens = self.accepting = 0
 
     def decode(self) -> Outcome:
         """Decode once more, with the next seed, and count the outcome."""
-        asked, seed = self.asked, derived_seed(self.asked.seed, self.decodes)
-        settings = asked.pair, asked.settings, Trees(asked.topology), asked.prompt_ids, seed
+        template, seed = self.template, derived_seed(self.template.seed, self.decodes)
+        settings = template.pair, template.settings, Trees(template.topology), template.prompt_ids, seed
         emitted: list[int] = []
         for round in Engine(*settings, self.verifier).rounds():
             emitted += [token.id for token in round.tokens]
@@ -152,14 +152,14 @@ def _next_token(model: Model, text_ids: list[int]) -> list[float]:
 def chi_square(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> ChiSquare:
     """Pearson's test of counted outcomes against a distribution.
 
-    Outcomes with fewer than 5 expected counts are pooled in one cell. If they do not reach 5 together, they
-    join the smallest other cell, and a second test, by the exact binomial distribution, asks whether they
-    were counted too often. The p-value is then twice the smaller p-value of both tests, at most 1. The
-    statistic is always that of the first test. If only two cells are left, the first test is exact, too. If
-    at most one outcome reaches 5, the two cells are the likeliest outcome and all others. The
-    p-value is 0 if an outcome of probability 0 was counted.
+    An outcome with an expected count of at least 5 is a cell; all rarer outcomes are pooled in one cell. If
+    their expected counts sum to less than 5, they are added to the smallest other cell instead, and a second
+    test, exact by the binomial distribution, asks whether they were counted too often. The p-value is then
+    twice the smaller p-value of both tests, at most 1. With at most one outcome that reaches 5, the cells are
+    the likeliest outcome and all others. For two cells the first test is exact, too. The statistic is always
+    Pearson's. The p-value is 0 if an outcome of probability 0 was counted.
 
-    For more than two cells the χ² approximation is used, and the true p-value may be larger by a factor of
+    For more than two cells the χ² approximation is used. The true p-value may be larger by these factors:
 
         expected counts                    stated p-value 2e-7    1e-9
         5 in each cell                     8                      50
@@ -192,8 +192,7 @@ def chi_square(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> 
 def _cells(
     counts: Mapping[Any, int], distribution: Mapping[Any, float]
 ) -> tuple[list[tuple[int, float]], tuple[int, float]]:
-    """The observed and the expected count of each cell, and those of all outcomes together that are too rare
-    for a cell."""
+    """Observed and expected count of each cell, and their sums over the outcomes too rare for a cell."""
     total = sum(counts.values())
     pairs = [(counts.get(outcome, 0), mass * total) for outcome, mass in distribution.items() if mass > 0]
     cells = [pair for pair in pairs if pair[1] >= LEAST_EXPECTED]
@@ -221,13 +220,13 @@ def _joined(cells: list[tuple[int, float]], rare: tuple[int, float]) -> list[tup
 
 
 def _two_sided(observed: int, expected: float, total: int) -> float:
-    """Twice the smaller tail of the binomial distribution of a count, at most 1. expected: at most half."""
+    """The p-value of a binomial count: twice its smaller tail, at most 1. expected: at most total / 2."""
     k, mass = _binomial(observed, expected, total)
     return min(1.0, 2 * float(mass[k >= observed].sum()), 2 * float(mass[k <= observed].sum()))
 
 
 def _too_many(observed: int, expected: float, total: int) -> float:
-    """P(at least `observed` counts), by the binomial distribution; 1 if they are not above `expected`."""
+    """P(a binomial count is at least `observed`); 1 if `observed` is not above `expected`."""
     k, mass = _binomial(observed, expected, total)
     return min(1.0, float(mass[k >= observed].sum())) if observed > expected else 1.0
 

@@ -1,4 +1,4 @@
-"""The race as a watermark: the seed shows whether a text was decoded with it.
+"""The race as a watermark: a test with the seed shows whether a text was decoded with it.
 
 The winner of a race arrives early. The exponentials of a text's tokens are therefore smaller than those of
 tokens that do not depend on the seed (Liu, Wan, Gao and Gündüz 2026). The text still has the target's
@@ -36,15 +36,15 @@ def score(token_ids: Sequence[int], seed: int, first_position: int = 0) -> Score
     """Score each token x with -ln(1 - exp(-e_x)); e_x is its exponential in the race of its position.
 
     If the text does not depend on the seed, the sum over T tokens is Gamma(T, 1). first_position: position of
-    the first token, counted from the start of the prompt; it is `len(generation.prompt_ids)` for all of
-    `generation.token_ids`. A replaced token loses only its own score. An inserted or deleted token shifts all
-    positions after it. A ValueError names a bad token, seed or position.
+    the first token, counted from the start of the prompt; to score all of `generation.token_ids`, it is
+    `len(generation.prompt_ids)`. A replaced token loses only its own score. An inserted or deleted token
+    shifts all positions after it. A ValueError names a bad token, seed or position.
     """
     seed, first = checked_seed(seed), whole("first_position", first_position, 0)
     ids = [
         whole(f"token_ids[{i}]", token_id, 0) for i, token_id in enumerate(integers("token_ids", token_ids))
     ]
-    # e = -ln(1 - u), so that s = -ln u
+    # e = -ln(1 - u), so the score is -ln u
     tokens = [-math.log(uniform(seed, first + i, token_id, Stream.RACE)) for i, token_id in enumerate(ids)]
     total = math.fsum(tokens)
     return Score(tuple(tokens), total, _gamma_tail(len(tokens), total))

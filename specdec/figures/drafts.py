@@ -21,8 +21,8 @@ OPTIMA = {
     "optimum": ("optimum without replacement", "solid"),
     "drawn": ("optimum of independent draws", "dot"),
 }
-"""The highest acceptance of any rule, by its name in the results: the name in the legend and the line style.
-The first optimum bounds ERSD and GSD, and the second one bounds SpecInfer and SpecTr."""
+"""The highest acceptance of any rule: its name in the results -> (its name in the legend, its line style).
+The first optimum bounds ERSD and GSD; the second bounds SpecInfer and SpecTr."""
 
 
 def accepted(p: Tensor, q: Tensor) -> dict[str, list[float]]:

@@ -43,7 +43,7 @@ def by_index() -> go.Figure:
 
 
 def tokens_against_k() -> go.Figure:
-    """Expected tokens per target call against k: the fixed topologies, two bounds, and a line at k."""
+    """Expected tokens per target call against k: the fixed topologies, two bounds, and the visitor's k."""
     title = "tokens per target call"
     figure = axes("drafted tokens k", title, 360, xaxis_type="log", yaxis_rangemode="tozero")
     for name in FIXED:

@@ -96,7 +96,7 @@ def line(
     group: str | None = None,
     width: float = 2,
 ) -> go.Scatter:
-    """A curve. group: the legend entry to which it belongs; None: its name."""
+    """A curve. group: the legend entry to which the curve belongs; None takes the curve's name."""
     return go.Scatter(
         name=name,
         legendgroup=group or name,

@@ -52,7 +52,7 @@ def module(root: Path, start: str) -> str:
 
 
 def beside(root: Path, start: str, name: str) -> str:
-    """The text of module `name`, which `start` imports later. It imports bundled modules from the bundle."""
+    """The text of module `name`, which `start` imports later. It takes bundled modules from `MODULES`."""
     inside = set(modules(root, start))
 
     def imported(match: re.Match[str]) -> str:

@@ -35,7 +35,7 @@ start();
 def empty(script: str = "offline") -> str:
     """The offline page without a run. The page's Save button puts a run into the element `trace`.
 
-    script: "embedded" for a page that other sites show in a frame; it fetches the run in its address.
+    script: "embedded" for a page that other sites show in a frame; it fetches the run that its address names.
     """
     return _PAGE.format(
         styles="\n".join((ASSETS / f"{name}.css").read_text(encoding="utf-8") for name in _SHEETS),
@@ -48,7 +48,7 @@ def empty(script: str = "offline") -> str:
 def page(trace: str, framed: bool = False) -> str:
     """The offline page with a run.
 
-    trace: the JSON of a `Generation`. framed: for a notebook, where the run does not start by itself.
+    trace: the JSON of a `Generation`. framed: for a notebook's frame, where the run does not start by itself.
     """
     start = 'id="trace">'
     escaped = trace.replace("<", "\\u003c")  # "</script" would end the element

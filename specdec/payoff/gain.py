@@ -41,7 +41,7 @@ class Payoff(NamedTuple):
     drafted: size of the best tree. tokens_per_call: expected tokens per call of each text. curve: the best
     tree of each k. halved, without: the speed-up with each limit halved and without it, by the limit's name.
     least_acceptance: the acceptance of the first drafted token at which drafting breaks even. dearest_draft:
-    the time of a draft step, in target calls, at which drafting breaks even. Both are None if it never does.
+    the time of a draft step, in target calls, at which drafting breaks even. Each is None if it never does.
     """
 
     speed_up: float
@@ -100,7 +100,7 @@ class Payoff(NamedTuple):
             if self.drafted == MOST_DRAFTED:
                 last = f"Only the size of the largest tree, k = {MOST_DRAFTED}, limits the gain."
             return [f"{gain}.", advice, last]
-        # without its other work, plain decoding may gain more than drafting does
+        # if removing a limit speeds up plain decoding more than drafting, the limit is not named
         more = {
             name: value for name, value in self.without.items() if value > self.speed_up and name != limit
         }

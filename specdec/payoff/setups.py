@@ -89,9 +89,9 @@ class SetUp(NamedTuple):
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> SetUp:
-        """The set-up that `as_json` wrote. KeyError or ValueError if it is another object.
+        """The set-up that `as_json` wrote. KeyError or ValueError if the entry is anything else.
 
-        An entry without a shape has the default.
+        An entry without a shape has the default shape.
         """
         target, draft = (
             JointCost({int(texts): cost_of(table) for texts, table in entry[role].items()})
@@ -109,7 +109,7 @@ def cost_of(table: Mapping[Any, float]) -> ForwardCost:
 
 
 def roofline(parameters: float, bytes_each: float, bandwidth: float, arithmetic: float) -> JointCost:
-    """Seconds of a forward that is bound by reading its weights or by its arithmetic, whichever takes longer.
+    """Seconds of a forward pass: the time of reading the weights or of the arithmetic, whichever is longer.
 
     bytes_each: bytes of a parameter. bandwidth: bytes per second. arithmetic: operations per second, of which
     a row takes two for each parameter. Caches, attention and the start of a kernel cost nothing here. The
@@ -145,10 +145,10 @@ def changed(
     """The set-up with these values instead of its own; None keeps a value.
 
     Times are in units of a target call over one row. acceptance: that of the first drafted token; the other
-    rates follow as in `with_first`. draft_step: the time of a draft forward over one row; its times over more
-    rows change in proportion. rows: the time of a target call over each number of `ROWS`. rest: the time that
-    drafting adds outside the two models.
-    ValueError if the acceptance is not above 0 and at most 1, or texts is below 1.
+    rates follow as in `with_first`. draft_step: the time of a draft call over one row; the times over more
+    rows change in proportion. rows: the time of a target call over each number of rows in `ROWS`. rest: the
+    time that drafting adds outside the two models. ValueError if the acceptance is not above 0 and at most 1,
+    or texts is below 1.
     """
     if acceptance is not None and not 0 < acceptance <= 1:
         raise ValueError(f"acceptance = {acceptance!r} is not a number above 0 and at most 1")

@@ -135,7 +135,7 @@ def test_several_tokenisations_of_a_text_are_one_outcome():
 def in_text(pair):
     """Our engine, which returns texts here."""
     sample = ours(pair, method="ar")
-    return lambda *asked: TargetDistribution(pair, asked[0], Sampling()).said(sample(*asked))
+    return lambda *asked: TargetDistribution(pair, asked[0], Sampling()).text_of(sample(*asked))
 
 
 def failed(report):

@@ -13,7 +13,7 @@ TARGET_RATES, DRAFT_RATES = Rates(), Rates(matrix_decay=0.01, decay_from=0.5)
 
 @dataclass(frozen=True)
 class Phase:
-    """A phase of the target's training. until: the fraction of the whole training at which it ends."""
+    """A phase of the target's training, which ends at the fraction `until` of the whole training."""
 
     until: float
     length: int  # tokens per row

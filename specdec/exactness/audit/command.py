@@ -43,27 +43,27 @@ def main(arguments: list[str] | None = None) -> int:
 
     A ValueError is a user's mistake.
     """
-    asked = parsed(parser("specdec audit", __doc__, engines(), "stories"), arguments)
-    pair, available = load_with_progress(asked, "stories"), engines(asked.url)
+    options = parsed(parser("specdec audit", __doc__, engines(), "stories"), arguments)
+    pair, available = load_with_progress(options, "stories"), engines(options.url)
     return audit_each(
-        asked, lambda name: Subject(name, available[name], pair, asked.prompt or PROMPT), lambda *_: None
+        options, lambda name: Subject(name, available[name], pair, options.prompt or PROMPT), lambda *_: None
     )
 
 
 def audit_each(
-    asked: Arguments, find: Callable[[str], Subject], when_wrong: Callable[[str, int], None]
+    options: Arguments, find: Callable[[str], Subject], when_wrong: Callable[[str, int], None]
 ) -> int:
     """Audit each engine with each top-k. Returns the exit code of `main`.
 
-    asked: options of `parser`. find: returns the subject of an engine's name. when_wrong: called with the
-    name and the top-k of an engine that is wrong.
+    options: those of `parser`. find: returns the subject for an engine's name. when_wrong: called with the
+    name and the top-k of an engine whose verdict is "wrong".
     """
-    todo = itertools.product(asked.engine, asked.top_k)
-    return max(_audited(asked, find, when_wrong, name, top_k) for name, top_k in todo)
+    todo = itertools.product(options.engine, options.top_k)
+    return max(_audited(options, find, when_wrong, name, top_k) for name, top_k in todo)
 
 
 def _audited(
-    asked: Arguments,
+    options: Arguments,
     find: Callable[[str], Subject],
     when_wrong: Callable[[str, int], None],
     name: str,
@@ -71,43 +71,43 @@ def _audited(
 ) -> int:
     try:
         subject = find(name)
-        if asked.json and _is_saved(subject, top_k, asked):
-            print(f"{name}, top-k {top_k}: already in {asked.json}, not audited again", flush=True)
+        if options.json and _is_saved(subject, top_k, options):
+            print(f"{name}, top-k {top_k}: already in {options.json}, not audited again", flush=True)
             return 0
-        report = report_on(subject, top_k, asked)
-        if asked.json:
-            report.save(asked.json)
+        report = report_on(subject, top_k, options)
+        if options.json:
+            report.save(options.json)
         print(report.text(), flush=True)
         if report.verdict == "wrong":
             when_wrong(name, top_k)
     except Exception as error:  # third-party engines may raise any error; the next audit still runs
         notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-        said = f"{name}: not audited, {type(error).__name__}: {error}{notes}"
-        print(said, file=sys.stderr, flush=True)
+        message = f"{name}: not audited, {type(error).__name__}: {error}{notes}"
+        print(message, file=sys.stderr, flush=True)
         return 2
     finally:
         gc.collect()  # a server ends when its engine is freed, and the engine is in a reference cycle
     return int(report.verdict != "no difference found")
 
 
-def _is_saved(subject: Subject, top_k: int, asked: Arguments) -> bool:
+def _is_saved(subject: Subject, top_k: int, options: Arguments) -> bool:
     """Whether the file of reports already has a report with this number of decodes, these versions and these
     settings."""
-    arguments = {"temperature": asked.temperature, "top_k": top_k, "top_p": asked.top_p}
-    wanted = (subject.name, subject.engine.versions(), arguments, asked.decodes)
+    arguments = {"temperature": options.temperature, "top_k": top_k, "top_p": options.top_p}
+    wanted = (subject.name, subject.engine.versions(), arguments, options.decodes)
     return any(
         (each["engine"], each["versions"], each["arguments"], each["trials"][0]["decodes"]) == wanted
-        for each in saved(asked.json).values()
+        for each in saved(options.json).values()
     )
 
 
-def report_on(subject: Subject, top_k: int, asked: Arguments) -> Report:
-    """Audit a subject while a progress bar is shown, and return the report. asked: options of `parser`."""
+def report_on(subject: Subject, top_k: int, options: Arguments) -> Report:
+    """Audit a subject while a progress bar is shown, and return the report. options: those of `parser`."""
     name, engine, pair, prompt, model = subject
-    settings = {each: getattr(asked, each) for each in ("decodes", "temperature", "top_p", "seed")}
+    settings = {each: getattr(options, each) for each in ("decodes", "temperature", "top_p", "seed")}
     track = partial(tqdm, desc=name, unit=" decodes", mininterval=1, leave=False)
     sample = engine.start(pair)
-    report = audit(sample, pair, prompt, max_new_tokens=asked.tokens, top_k=top_k, track=track, **settings)
+    report = audit(sample, pair, prompt, max_new_tokens=options.tokens, top_k=top_k, track=track, **settings)
     versions, model = engine.versions(), model or report.model
     return replace(report, engine=name, rule=engine.rule, versions=versions, model=model)
 
@@ -117,10 +117,10 @@ def parsed(parser: ArgumentParser, arguments: list[str] | None) -> Arguments:
 
     ValueError if the file of reports can't be read: this is checked at once, because an audit takes hours.
     """
-    asked = parser.parse_args(arguments)
-    if asked.json:
-        saved(asked.json)
-    return asked
+    options = parser.parse_args(arguments)
+    if options.json:
+        saved(options.json)
+    return options
 
 
 def parser(prog: str, description: str | None, names: Iterable[str], usual: str) -> ArgumentParser:

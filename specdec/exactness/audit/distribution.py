@@ -82,7 +82,7 @@ class TargetDistribution:
             begun = longer
         return dict(distribution) | begun
 
-    def said(self, outcome: Sequence[int]) -> str:
+    def text_of(self, outcome: Sequence[int]) -> str:
         """The text that these tokens add to the prompt."""
         stream = TextStream(self.pair.tokenizer, self.prompt_ids)
         return "".join(map(stream.push, outcome)) + stream.flush()
@@ -92,7 +92,7 @@ class TargetDistribution:
         outcome."""
         texts: dict[Outcome, float] = defaultdict(float)
         for outcome, mass in distribution.items():
-            texts[outcome if isinstance(outcome, str) else self.said(outcome)] += mass
+            texts[outcome if isinstance(outcome, str) else self.text_of(outcome)] += mass
         return dict(texts)
 
     def ended(self, token_ids: Sequence[int], length: int) -> tuple[int, ...]:

@@ -53,13 +53,13 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Tests whether two seeds at one distance, or a seed and any earlier one, give equal texts too often.
+    """The result of testing whether different seeds give equal texts too often.
 
-    distance: the one with the smallest p-value. count: the number of pairs of seeds at that distance. same:
-    the number of these pairs with equal texts. expected: the number of equal pairs by chance. repeats: texts
-    that an earlier seed gave, at any distance. p_value: an upper bound, over all distances and the repeats.
-    would_find: the smallest share of duplicates among the pairs at distance 1 that is found with probability
-    0.99. would_find_seeds: an engine with at most this many different seeds is found with probability 0.99.
+    distance: the difference of two seeds at which the p-value is smallest. count: how many pairs of seeds
+    were compared at that distance. same, expected: how many of these pairs have equal texts, and how many are
+    expected by chance. repeats: how many texts equal that of any earlier seed. p_value: upper bound over all
+    distances and the repeats. With probability 0.99 the test finds a share `would_find` of equal texts among
+    the pairs at distance 1, and an engine that uses at most `would_find_seeds` different seeds.
     """
 
     name: str
@@ -75,23 +75,23 @@ class Duplicates:
     def text(self) -> str:
         """The result in one line."""
         return (
-            f"{self.name}: p = {self.p_value:.2g} (at a distance of {self.distance:,}, {self.same:,} of "
-            f"{self.count:,} pairs of seeds, where chance gives {self.expected:.1f}; {self.repeats:,} texts "
-            f"had come before; duplicates among {self.would_find:.1%} of the pairs at one distance would be "
-            f"found, or no more than {self.would_find_seeds:,} different seeds)"
+            f"{self.name}: p = {self.p_value:.2g} ({self.same:,} of {self.count:,} pairs of seeds at "
+            f"distance {self.distance:,}, where chance gives {self.expected:.1f}; {self.repeats:,} texts "
+            f"equal an earlier one; equal texts in {self.would_find:.1%} of the pairs at one distance would "
+            f"be found, and an engine with at most {self.would_find_seeds:,} different seeds)"
         )
 
 
 def duplicates(
     name: str, texts: Sequence[Hashable], probabilities: Sequence[float], level: float
 ) -> Duplicates:
-    """Whether seeds share their randomness: texts are compared at every distance, and with all earlier texts.
+    """Tests whether seeds share their randomness, by comparing texts in pairs and with all earlier texts.
 
     probabilities: of each text under the distribution. level: the probability of a false alarm. At each
-    distance every seed is in at most one pair. Given the first text of a pair, the second equals it with that
-    text's probability. The number of equal pairs is therefore a sum of independent indicators, and Chernoff's
-    bound limits its tail. The smallest bound is multiplied by the number of distances. This test gets one
-    half of the level, and `_Repeats` the other.
+    distance between two seeds, every seed is in at most one pair. Given the first text of a pair, the second
+    equals it with that text's probability. The number of equal pairs is therefore a sum of independent
+    indicators, and Chernoff's bound limits its tail. The smallest bound is multiplied by the number of
+    distances. This test gets one half of the level, and `_Repeats` the other.
     """
     numbers: dict[Hashable, int] = {}
     same_text = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
@@ -124,8 +124,8 @@ def duplicates(
 class _Repeats:
     """Counts the texts that an earlier seed has already given, and tests whether they are too many.
 
-    Given the earlier texts, a right engine repeats one with probability S, the sum of their probabilities. So
-    exp(λ count) / Π (1 + S (e^λ - 1)) has mean 1 for each λ, and Markov's inequality bounds its tail.
+    A correct engine repeats an earlier text with probability S, the sum of the earlier texts' probabilities.
+    So exp(λ count) / Π (1 + S (e^λ - 1)) has mean 1 for each λ, and Markov's inequality bounds its tail.
     """
 
     RATES = 2.0 ** np.arange(-6, 4)
@@ -142,7 +142,7 @@ class _Repeats:
         return min(0.0, math.log(len(self.RATES)) + float((self._log_means - self.RATES * count).min()))
 
     def would_find(self, log_level: float) -> int:
-        """The largest number of different seeds at which enough texts repeat, with probability `POWER`."""
+        """The largest number of different seeds whose repeats reach this level with probability `POWER`."""
         needed = bisected(lambda count: self.log_p(count) < log_level, 0.0, self.tried)
 
         def enough(seeds: float) -> bool:

@@ -21,11 +21,11 @@ def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, *
     """A server of the OpenAI completions protocol, or llama.cpp's own. url: its address up to `/v1`.
 
     llama.cpp returns token ids only at the address without `/v1`. prompt: the text that is sent; None sends
-    token ids. seconds: how long an answer may take. options: go into every request, such as `model`.
+    token ids. seconds: how long an answer may take. options: entries of every request, such as `model`.
 
-    The result is the answer's token ids, if there are any: `token_ids` (vLLM with return_token_ids) or
-    `tokens` (llama.cpp with return_tokens). Otherwise it is the text; an empty list beside a text does not
-    count as token ids. ConnectionError with the server's words if it refuses, or if its answer is no
+    A call returns the answer's token ids if it has any: `token_ids` (vLLM with return_token_ids) or `tokens`
+    (llama.cpp with return_tokens). Otherwise a call returns the text; an empty list beside a text does not
+    count as token ids. ConnectionError with the server's words if the server refuses, or if its answer is no
     completion. Forward passes are counted if the answer says how many drafted tokens were accepted, as
     llama.cpp's does.
     """
@@ -45,7 +45,7 @@ def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, *
 
 
 def posted(address: str, asked: dict[str, Any], seconds: float) -> bytes:
-    """A server's answer to a request in JSON. ConnectionError if there is none within these seconds."""
+    """A server's answer to a request in JSON. ConnectionError if it refuses, or is silent for `seconds`."""
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(address, json.dumps(asked).encode(), headers)
     try:
@@ -76,7 +76,7 @@ def _completed(
 
 
 def llama(url: str, **options: Any) -> Counting:
-    """A server of llama.cpp, or a compatible one, that samples exactly as requested.
+    """A server of llama.cpp, or a compatible one, that applies only temperature, top-k and top-p.
 
     url, options: as in `completions`.
     """

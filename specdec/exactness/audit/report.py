@@ -56,7 +56,7 @@ class Report:
     """The audit of an engine.
 
     false_alarm: the probability that a correct engine is doubted; level: the same for one test. trials: the
-    run, and a second one if the first found something. length: first tokens that are tested together.
+    run, and a second one if the first found something. length: how many first tokens are tested together.
     reproduced: how many seeds gave the same tokens again, and how many were tried. arguments: the settings of
     sampling. versions: those of the engine's packages. rule: see `Engine`. model: the target's name. date:
     the day of the audit. tokens_per_call: new tokens per target call in longer texts; None without a count.
@@ -136,7 +136,7 @@ class Report:
 def saved(path: Path) -> dict[str, Any]:
     """The reports in this file, by name; none if the file does not exist.
 
-    ValueError if it holds something else, or its folder is missing.
+    ValueError if the file contains anything else, or if its folder does not exist.
     """
     if not path.exists():
         if not path.parent.is_dir():

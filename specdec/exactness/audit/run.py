@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 Sample = Callable[[Sequence[int], int, int, float, int, float], Sequence[int] | str]
-"""The function by which an engine is audited: sample(prompt_ids, seed, max_new_tokens, temperature, top_k,
-top_p) returns new token ids, or their text."""
-Said = tuple[int, ...] | str
+"""An engine, as a function: sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p) returns new
+token ids, or their text."""
+Answer = tuple[int, ...] | str
 """The result of a `Sample`: token ids or a text."""
 
 
@@ -40,7 +40,7 @@ class Counting:
 
 
 def named(sampling: Sequence[float]) -> dict[str, Any]:
-    """A `Sample`'s arguments after the first three, by name."""
+    """The temperature, top-k and top-p of a `Sample`'s call, by the names of its arguments."""
     return dict(zip(("temperature", "top_k", "top_p"), sampling, strict=True))
 
 
@@ -72,10 +72,10 @@ def audit(
     length: number of first tokens whose joint distribution is tested outcome by outcome. max_new_tokens:
     tokens of a decode; all are tested one by one and in pairs. An engine that returns text is asked for only
     `length` tokens. If a sample stops earlier, the text ends there, with or without the token that ends it.
-    false_alarm: the probability that a correct engine is doubted, shared among the tests, as far as χ² is
-    exact (see `losslessness.chi_square`). If the first run finds something, a second one with other seeds
-    follows. track: wraps the seeds of a run, to show progress. A ValueError names a bad argument or a bad
-    sample. An error of the engine gets a note with the seed.
+    false_alarm: the probability that any test doubts a correct engine, as far as χ² is exact (see
+    `losslessness.chi_square`). If the first run finds something, a second one with other seeds follows.
+    track: wraps the seeds of a run, to show progress. A ValueError names a bad argument or a bad sample. An
+    exception of the engine gets a note with the seed.
     """
     sampling = Sampling(temperature, top_k, top_p)
     level = real(false_alarm)
@@ -151,8 +151,8 @@ class _Plan:
         self.sample, self.distribution, self.decodes, self.length = sample, distribution, decodes, length
         self.most, self.level = length, level / _TESTS
         self.joint = distribution.joint(length, least=LEAST_EXPECTED / decodes)
-        said = map(self._asked, range(REPEATED))
-        self.in_texts = isinstance(next(filter(None, said), ()), str)  # an empty result does not show which
+        answers = map(self._answer, range(REPEATED))
+        self.in_texts = isinstance(next(filter(None, answers), ()), str)  # an empty answer shows neither
         if self.in_texts:
             self.joint = distribution.by_text(self.joint)
         else:
@@ -160,23 +160,23 @@ class _Plan:
 
     def trial(self, first_seed: int, track: Callable[[Iterable[int]], Iterable[int]]) -> Trial:
         """One run with these seeds."""
-        said = [*map(self._decode, track(range(first_seed, first_seed + self.decodes)))]
+        answers = [*map(self._decode, track(range(first_seed, first_seed + self.decodes)))]
         chance = np.random.default_rng(first_seed + self.decodes).random((self.decodes, self.most))
-        outcomes, longer = Counter(map(self._outcome, said)), 0
+        outcomes, longer = Counter(map(self._outcome, answers)), 0
         results: list[evidence.Evidence | evidence.Duplicates] = [
             evidence.of_counts("first tokens", outcomes, self.joint, self.level)
         ]
         impossible = sum(number for outcome, number in outcomes.items() if outcome not in self.joint)
-        texts = [each for each in said if isinstance(each, str)]
+        texts = [each for each in answers if isinstance(each, str)]
         if texts:
             numbers = self._places_of_texts(texts, chance[:, 0])
             mass = [self.joint.get(self._outcome(text), 0.0) for text in texts]
         else:
-            tokens = [each for each in said if not isinstance(each, str)]
+            tokens = [each for each in answers if not isinstance(each, str)]
             placed = [*map(self._places, tokens, chance)]
             numbers = np.stack([numbers for numbers, _ in placed])  # [decodes, tokens]
             mass = [probability for _, probability in placed]
-            said = [self.distribution.judged(each, self.most) for each in tokens]
+            answers = [self.distribution.judged(each, self.most) for each in tokens]
             impossible = int((numbers == 1).any(1).sum())
             longer = sum(len(each) > self.most for each in tokens)
             results.append(evidence.uniformity("every token", numbers, self.level))
@@ -186,7 +186,7 @@ class _Plan:
         results.append(
             evidence.independence("a seed and the next", evidence.consecutive(numbers), self.level)
         )
-        results.append(evidence.duplicates("seeds with the same text", said, mass, self.level))
+        results.append(evidence.duplicates("seeds with the same text", answers, mass, self.level))
         return Trial(first_seed, self.decodes, tuple(results), impossible, self._deviations(outcomes), longer)
 
     def reproduced(self, first_seed: int) -> int:
@@ -194,16 +194,16 @@ class _Plan:
         seeds = range(first_seed, first_seed + REPEATED)
         return sum(self._decode(seed) == self._decode(seed) for seed in seeds)
 
-    def _decode(self, seed: int) -> Said:
-        said = self._asked(seed)
-        if not said:
+    def _decode(self, seed: int) -> Answer:
+        answer = self._answer(seed)
+        if not answer:
             return "" if self.in_texts else ()
-        if isinstance(said, str) != self.in_texts:
+        if isinstance(answer, str) != self.in_texts:
             before = "a text" if self.in_texts else "token ids"
-            raise ValueError(f"sample() gave {said!r:.60} with seed {seed}, but {before} with other seeds")
-        return said
+            raise ValueError(f"sample() gave {answer!r:.60} with seed {seed}, but {before} with other seeds")
+        return answer
 
-    def _asked(self, seed: int) -> Said:
+    def _answer(self, seed: int) -> Answer:
         prompt_ids, sampling = self.distribution.prompt_ids, astuple(self.distribution.sampling)
         try:
             given = self.sample(prompt_ids, seed, self.most, *sampling)
@@ -212,18 +212,18 @@ class _Plan:
             error.add_note(f"with seed {seed}")
             raise
 
-    def _outcome(self, said: Said) -> Outcome:
-        outcome = said if isinstance(said, str) else self.distribution.ended(said, self.length)
+    def _outcome(self, answer: Answer) -> Outcome:
+        outcome = answer if isinstance(answer, str) else self.distribution.ended(answer, self.length)
         return outcome if outcome in self.joint or not self.joint[OTHER] else OTHER
 
-    def _places(self, said: tuple[int, ...], chance: np.ndarray) -> tuple[np.ndarray, float]:
+    def _places(self, answer: tuple[int, ...], chance: np.ndarray) -> tuple[np.ndarray, float]:
         """The places [tokens] of one decode's tokens, and the probability of its outcome.
 
         `evidence.places` explains places. After the end of a short text, places are filled from `chance`.
         Leaving them out would bias the pairs, because the text's end would then decide which pairs are
         tested.
         """
-        token_ids = self.distribution.judged(said, self.most)
+        token_ids = self.distribution.judged(answer, self.most)
         distribution = self.distribution.after(token_ids[:-1])  # [its tokens, vocabulary]
         numbers = evidence.places(distribution, np.array(token_ids), chance[: len(token_ids)])
         known = [
@@ -232,12 +232,11 @@ class _Plan:
         ]
         return np.concatenate([numbers, chance[len(token_ids) :]]), math.prod(known)
 
-    def _places_of_texts(self, said: Sequence[str], chance: np.ndarray) -> np.ndarray:
-        """For each text of an engine that returns texts, its place in the joint distribution: [decodes,
-        1]."""
+    def _places_of_texts(self, texts: Sequence[str], chance: np.ndarray) -> np.ndarray:
+        """The places [decodes, 1] of an engine's texts in the joint distribution of texts."""
         order = {outcome: i for i, outcome in enumerate(self.joint)}
-        outcomes = np.array([order.get(self._outcome(text), -1) for text in said])
-        distribution = np.broadcast_to([*self.joint.values(), 0.0], (len(said), len(order) + 1))
+        outcomes = np.array([order.get(self._outcome(text), -1) for text in texts])
+        distribution = np.broadcast_to([*self.joint.values(), 0.0], (len(texts), len(order) + 1))
         return evidence.places(distribution, outcomes % distribution.shape[1], chance)[:, None]
 
     def _deviations(self, outcomes: Counter[Outcome]) -> tuple[Deviation, ...]:
@@ -260,5 +259,5 @@ class _Plan:
         known = self.distribution.pair.tokenizer is not None and NO_TOKEN not in self.distribution.judged(
             outcome, len(outcome)
         )
-        text = self.distribution.said(outcome) if known else ""
+        text = self.distribution.text_of(outcome) if known else ""
         return f"{text} {list(outcome)}".strip()

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def transformers(pair: ModelPair, **options: Any) -> Sample:
     """transformers' `generate` of the target with these options: `assistant_model`, `custom_generate`, ...
 
-    The seed sets torch's generator, whose state is restored afterwards.
+    The seed sets torch's generator, whose state is restored afterwards. ValueError if the target is no model
+    of transformers.
     """
     model: Any = getattr(pair.target, "module", None)
     if model is None:
@@ -48,7 +49,7 @@ def transformers(pair: ModelPair, **options: Any) -> Sample:
 
 
 def assisted(pair: ModelPair, k: int = 3) -> Sample:
-    """transformers' assisted generation with the pair's draft, k drafted tokens in every round."""
+    """transformers' assisted generation with k drafted tokens in every round. ValueError without a draft."""
     if getattr(pair.draft, "module", None) is None:
         raise ValueError("assisted generation needs a draft of transformers, but this pair has none")
     arguments = assisting(pair)
