@@ -55,8 +55,8 @@ class Batch:
     rows (tokens) that the target evaluated for it. times: the record of the times of rounds; None takes the
     pair's own, which "auto" reads.
 
-    Models without a compiled forward pass answer one run after another: the texts are the same, but a batch
-    saves no time. Only one thread may use a batch at a time.
+    Models without a forward pass of ours (lean or compiled) answer one run after another: the texts are the
+    same, but a batch saves no time. Only one thread may use a batch at a time.
     """
 
     def __init__(self, pair: ModelPair, times: RoundTimes | None = None):

@@ -38,8 +38,8 @@ def tokens_by_topology(acceptance: Rates, most: int) -> dict[str, list[float]]:
 def tokens_against_k(acceptance: Rates, most: int = 64, vocab_size: int | None = None) -> go.Figure:
     """Expected tokens per target call against k, as in Figure 3 of the paper.
 
-    The curves are sequence, batch, SpecInfer's tree, the optimal tree, k itself, and upper bounds for all
-    trees: Lemma 4.2, and Theorem 4.1 if vocab_size is given. ValueError if `acceptance` is not an acceptance
+    The curves are sequence, batch, SpecInfer's tree, the optimal tree, and upper bounds for all trees:
+    Lemma 4.2, and Theorem 4.1 if vocab_size is given. ValueError if `acceptance` is not an acceptance
     by index, or if `most` is not from 2 to 384.
     """
     if not 2 <= most <= MOST:
@@ -49,7 +49,6 @@ def tokens_against_k(acceptance: Rates, most: int = 64, vocab_size: int | None =
     tokens = tokens_by_topology(rates, most)
     values = {name: numbers[1:] for name, numbers in tokens.items()} | {
         "Lemma 4.2: upper bound": [_finite(theory.lemma_bound(rates, k)) for k in ks],
-        "k": [float(k) if k <= max(tokens["optimal"]) else None for k in ks],
     }
     if vocab_size is not None:
         bounds = [_finite(theory.tunstall_bound(rates, vocab_size, k)) for k in ks]
