@@ -85,7 +85,7 @@ def read_header(path: Path) -> Header:
 
 
 def _type_name(number: int) -> str:
-    """The name of a type of tensors in the package gguf; if there is none, a phrase with the number."""
+    """The name of this tensor type in the package gguf; a phrase with the number if it has no name there."""
     with suppress(ImportError, ValueError):
         from gguf import GGMLQuantizationType
 
