@@ -16,7 +16,7 @@ PART = 4 * STRIP
 KINDS = ("float32", "float16", "bfloat16", "int8")
 """The types in which weights can be stored, from the most bytes to the fewest."""
 PAIRS = "bfloat16 pairs"
-"""The type of bfloat16 weights whose inputs are rounded to bfloat16 as well; two inputs share a word."""
+"""The type of bfloat16 weights whose inputs are rounded to bfloat16 as well, and multiplied in pairs."""
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, PAIRS: 4}
 """For each type, the bytes of weights per output that one step of the loop over the inputs reads."""
 PER_STEP = {kind: 2 if kind == PAIRS else 1 for kind in BYTES}
