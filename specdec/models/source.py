@@ -125,7 +125,7 @@ class HubSource:
             raise ValueError(f"{name!r} has no config.json on the hub: it is no model of transformers")
         if ADAPTER in texts:
             raise ValueError(
-                f"{name!r} is an adapter on the hub; give a whole model, into which it is merged"
+                f"{name!r} is an adapter on the hub; give a whole model into which the adapter is merged"
             )
         if not weights:
             raise ValueError(f"{name!r} has no safetensors weights on the hub; pickled ones are never loaded")

@@ -57,12 +57,12 @@ def check_tokenizer(header: Header) -> None:
     kind = keys.get("model")
     if kind not in (BYTE_LEVEL, SENTENCEPIECE, GEMMA4):
         raise BrokenFileError(
-            f"has tokenizer.ggml.model = {kind!r:.40}; {BYTE_LEVEL}, {SENTENCEPIECE} and {GEMMA4} are read"
+            f"has tokenizer.ggml.model = {kind!r:.40}; supported: {BYTE_LEVEL}, {SENTENCEPIECE} and {GEMMA4}"
         )
     for key, value in keys.items():
         if key in _USED or key in IGNORED or (key in _NEUTRAL and value == _NEUTRAL[key]):
             continue
-        raise BrokenFileError(f"has tokenizer.ggml.{key} = {value!r:.40}, which is not read")
+        raise BrokenFileError(f"has tokenizer.ggml.{key} = {value!r:.40}, which is not supported")
     if kind == BYTE_LEVEL:
         _rule(keys)
     for key in ("tokens", *(("merges",) if kind != SENTENCEPIECE else ())):

@@ -79,11 +79,11 @@ def _check_sizes(header: Header, number: Callable[[str], Any]) -> None:
     layers, context = number("block_count"), number("context_length")
     heads, width = number("attention.head_count"), number("embedding_length")
     if header.keys.get(f"{header.architecture}.expert_count"):
-        raise BrokenFileError("holds a mixture of experts of the Llama kind, which is not read")
+        raise BrokenFileError("holds a mixture of experts of the Llama kind, which is not supported")
     if all(tensor.name != "token_embd.weight" for tensor in header.tensors):
         raise BrokenFileError("has no embedding (token_embd.weight)")
     if layers > len(header.tensors):
-        raise BrokenFileError(f"claims {layers:,} layers and has {len(header.tensors):,} tensors")
+        raise BrokenFileError(f"claims {layers:,} layers, but has only {len(header.tensors):,} tensors")
     if context < 1:
         raise BrokenFileError(f"has a context of {context} tokens")
     if heads < 1 or width < 1 or layers < 1:
@@ -102,7 +102,7 @@ def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, 
     theta = float(number("rope.freq_base", 10_000.0))
     if not 1 <= theta < math.inf:
         raise BrokenFileError(
-            f"has {header.architecture}.rope.freq_base = {theta}, where a number from 1 belongs"
+            f"has {header.architecture}.rope.freq_base = {theta}, where a number of at least 1 belongs"
         )
     base: dict[str, Any] = {"rope_type": "default", "rope_theta": theta}
     factor = float(number("rope.scaling.factor", number("rope.scale_linear", 1.0))) or 1.0
@@ -111,7 +111,7 @@ def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, 
     key = f"{header.architecture}.rope.scaling.type"
     scaling = header.keys.get(key, "linear")
     if scaling not in ("none", "linear", "yarn"):
-        raise BrokenFileError(f"has {key} = {scaling!r:.40}; none, linear and yarn are read")
+        raise BrokenFileError(f"has {key} = {scaling!r:.40}; supported: none, linear and yarn")
     factors_at = next((tensor for tensor in header.tensors if tensor.name == _ROPE_FACTORS), None)
     if factors_at is not None and (scaling == "yarn" or factor != 1.0):
         raise BrokenFileError(

@@ -49,10 +49,10 @@ class Quantised(NamedTuple):
         factors or scales     float16 [16], then those of the minima if the type has minima
         whole numbers         if factored, int8 [span / scaled, 16], then those of the minima
         32 inputs, repeated   the low four bits of q, then the bits above them; or q as uint8 [8, 16, 4]
-    Bits lie in lines of uint8 [16 outputs, 4]; j is the byte, 0 to 3. The low bits take the lines i = 0 to 3:
-    input 8 i + j is in the low half of byte j and input 8 i + 4 + j in its high half. A fifth bit takes one
-    line: bit n = 0 to 7 of byte j belongs to input 4 n + j. A fifth and a sixth bit take two lines: those of
-    input 4 n + j are the bits 2 (n % 4) and 2 (n % 4) + 1 of byte j in line n // 4.
+    The bits of these inputs lie in lines of uint8 [16 outputs, 4]. For byte j = 0 to 3 of an output:
+        low four bits, line i = 0 to 3   input 8 i + j in the low half of byte j, 8 i + 4 + j in the high half
+        fifth bit, one line              input 4 n + j in bit n = 0 to 7 of byte j
+        fifth and sixth bit, two lines   input 4 n + j in two bits from bit 2 (n % 4) on, byte j, line n // 4
     """
 
     bits: int
