@@ -232,7 +232,7 @@ class Masks:
 
 
 class PendingText(NamedTuple):
-    """The last n pending nodes of one text: their masks, the text's cache, and the length of the prefix."""
+    """The last n pending nodes of one text: their masks, the cache with room for them, the prefix length."""
 
     masks: Masks
     cache: StackedCache

@@ -51,7 +51,7 @@ def load_hf_model(
     report: Report = silent,
     output_ids: int | Sequence[int] | None = None,
 ) -> HFModel:
-    """A causal language model from a local folder, a GGUF file or the hub. Remote code never runs.
+    """A causal language model from a folder, a GGUF file or the hub. Remote code and pickles are refused.
 
     device: "auto" (all GPUs, or the CPU if there are none), "cpu", "cuda", "cuda:1".
     dtype: "auto" (as it was saved), "float32", "bfloat16", "float16", `PACKED`, `ROUNDED`, `FOUR_BITS` or a

@@ -144,10 +144,7 @@ def _parts(
     tensor: Stored, tied: bool, kind: str | None, kinds: dict[str, str], pool: Executor
 ) -> Iterator[tuple[str, Iterable[Tensor]]]:
     """Yields the name of a tensor in the new file, and its rows in pieces. A tied embedding is yielded twice,
-    once as the output matrix.
-
-    The types of matrices are written to `kinds`.
-    """
+    once as the output matrix. The types of matrices are written to `kinds`."""
     name = tensor.name
     if len(tensor.shape) == 1:
         numbers = rows_of(tensor.raw.reshape(tensor.shape[0], -1), tensor.type)

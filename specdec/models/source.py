@@ -171,9 +171,10 @@ class HubSource:
 
 
 def fetch_file(repository: str, file: str, sha256: str, report: Report = silent) -> Path:
-    """The path of a repository's file in the hub's cache. It is fetched if it is missing there.
+    """The path of a repository's file in the hub's cache.
 
-    ValueError if the hub or the disk prevents it, or if the fetched content does not have this checksum.
+    A missing file is fetched, and an interrupted download is continued. ValueError if the hub or the disk
+    prevents it, or if the fetched content does not have this checksum.
     """
     path = try_to_load_from_cache(repository, file)
     if isinstance(path, str):
