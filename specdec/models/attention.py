@@ -16,7 +16,7 @@ MOST_ROWS = 512
 """The most tokens (rows) that one CUDA graph reads over all its texts, and the most pending nodes of a text.
 With more, the GPU computes longer than the host needs to launch kernels, so that a graph gains nothing."""
 ALIGNED = 16
-"""A mask's first column is a place in the cache that is a multiple of this, so that loads are aligned."""
+"""Masks of a graph begin at a place in the cache that is a multiple of this, so that loads are aligned."""
 
 
 class Heads(NamedTuple):

@@ -37,7 +37,7 @@ class Session(Protocol):
 
     @property
     def must_catch_up(self) -> bool:
-        """Whether the next round should draft nothing, so that every token of its forward pass is accepted.
+        """Whether the next round should draft nothing, so that it rejects no token and its state can be kept.
 
         Always False where a cache can drop rejected tokens (`Model.most_repeated` is 0).
         """
@@ -64,8 +64,8 @@ class Session(Protocol):
 class Model(Protocol):
     """A causal language model.
 
-    most_repeated: the most accepted tokens that a forward pass over drafted tokens must compute again; 0
-    where a cache can drop rejected tokens.
+    most_repeated: the most accepted tokens that a forward pass must compute again, because a state of the
+    model can't drop rejected tokens; 0 for a model without such a state.
     """
 
     name: str
@@ -98,7 +98,7 @@ class SessionKind:
     most_repeated: int = 0
 
     def on(self, model: PreparedModel) -> PreparedModel:
-        """The model with sessions of this kind. Raises `decoder`'s error if it does not fit the module."""
+        """The model with sessions of this kind. Raises the error of `decoder`."""
         return replace(model, kind=self, decoder=self.decoder and self.decoder(model.module))
 
 
@@ -108,8 +108,8 @@ class PreparedModel:
 
     It never changes: changed weights need a new `PreparedModel`, and open sessions keep the old one.
     module: an `Outline` if the matrices stay in a file. config: the configuration of the text decoder.
-    device: the device of input tokens and logits. vocab_size: the width of the logits. capability_reason:
-    tells the user why the model can or can't score trees, by the self-check. note: further facts, or "".
+    device: the device of input tokens and logits. vocab_size: the width of the logits. capability_reason: a
+    sentence for the user that says what the model can score, and why. note: further facts, or "".
     """
 
     name: str
@@ -131,7 +131,7 @@ class PreparedModel:
 
     @property
     def most_repeated(self) -> int:
-        """The most accepted tokens that a forward pass over drafted tokens must compute again."""
+        """The most accepted tokens that a forward pass must compute again; see `Model`."""
         return self.kind.most_repeated
 
     def session(self) -> Session:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from specdec.models.base import PreparedModel
 
 Answer = Tensor | Exception | None
-"""The answer to one request, or the error that it raised; other requests are not affected."""
+"""The answer to one request: logits, None for a prefill, or the error that the request raised."""
 
 
 class _Part(NamedTuple):
-    """A request's share of a forward pass. number: the request's index. pended: the result of `pend`."""
+    """A request's share of a forward pass. number: its index. pended: the result of `session.pend`."""
 
     number: int
     request: Request
@@ -46,7 +46,7 @@ class _Part(NamedTuple):
 def answers(requests: Sequence[Request]) -> list[Answer]:
     """The answers to requests of different sessions, in the order of the requests.
 
-    The answer to a failed request is the error that it raised.
+    The answer to a failed request is the error that it raised. Other requests are answered all the same.
     """
     result: list[Answer] = [None] * len(requests)
     shared: dict[tuple[type, PreparedModel], list[int]] = {}
@@ -94,9 +94,9 @@ def _answer_together(requests: Sequence[Request], numbers: Sequence[int], result
 
 
 def _logits(parts: Sequence[_Part]) -> Sequence[Answer]:
-    """The logits of each part, [n, vocabulary]; None for a piece of a prompt, whose logits nobody needs.
+    """The logits of each part, [n, vocabulary]; None for a piece of a prompt, which needs no logits.
 
-    If the common forward pass fails, each part gets a forward pass of its own.
+    If the common forward pass fails, each part gets a forward pass of its own, or the error of that pass.
     """
     if not parts:
         return []

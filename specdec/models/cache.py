@@ -26,13 +26,13 @@ from specdec.devices import upload
 CHUNK = 256
 """A buffer that grows gets room for this many tokens more than it needs, so that it is copied rarely."""
 LARGEST_STACK = 1 << 28
-"""The most bytes of one stack of layers. While a stack is made, the memory of its layers is needed twice."""
+"""The most bytes of a tensor that joins the buffers of layers. Making it takes their memory a second time."""
 
 
 def _moved(prefix: int, nodes: Sequence[int]) -> tuple[int, list[int]]:
     """The first place to which committed nodes must be moved, and the present places of the nodes to move.
 
-    Nodes 0, 1, ... at the start of the list lie directly behind the prefix already and are left out.
+    Nodes that lie directly behind the prefix already are left out: 9 and [0, 2, 5] give (10, [11, 14]).
     """
     in_place = next((i for i, node in enumerate(nodes) if i != node), len(nodes))
     return prefix + in_place, [prefix + node for node in nodes[in_place:]]
@@ -111,7 +111,7 @@ class BufferLayer(DynamicLayer):
         return self.used
 
     def get_mask_sizes(self, query_length: int | Tensor) -> tuple[int, int]:
-        """(length, offset) of the view that the next `update` returns, for models that make masks."""
+        """(length, offset) of the view that `update` will return for this many tokens, to make masks."""
         if isinstance(query_length, Tensor):  # older transformers hand over the positions
             query_length = query_length.shape[0]
         start = self._start()
@@ -134,7 +134,7 @@ class BufferLayer(DynamicLayer):
 
 
 class TreeCache(Cache):
-    """A cache with one `BufferLayer` per attention layer of the model, made when the layer first needs it.
+    """A cache with one `BufferLayer` for each attention layer of the model, made at the layer's first use.
 
     windows: the window of each layer; layers beyond the end of this list have none.
     """
@@ -271,7 +271,7 @@ def tree_masks(
 
 
 cached_tree_masks = lru_cache(maxsize=64)(tree_masks)
-"""`tree_masks` that caches its results, because decoding uses the same few shapes in every round."""
+"""`tree_masks` with a cache of its results, because decoding uses the same few trees in every round."""
 
 
 def _depths_and_ancestors(parents: Sequence[int]) -> tuple[Tensor, Tensor]:

@@ -26,7 +26,7 @@ VERSION = 4
 LIST = "files.json"
 """Names, sizes and checksums of all files of a folder, written last."""
 PACKED = "packed"
-"""The form in which matrices keep the file's own bits, in blocks for the compiled forward pass."""
+"""The form of a folder whose matrices keep the bits of a GGUF file, packed for the compiled forward pass."""
 
 
 def converted_folder(path: Path, form: str, files: Sequence[Path]) -> Path:
@@ -76,7 +76,7 @@ def whole(folder: Path) -> bool:
 
 @lru_cache(maxsize=1)
 def _cache() -> Path:
-    """The private cache of converted models. Without one, a folder that is removed at exit."""
+    """The private cache of converted models; if there is none, a folder that is removed at exit."""
     folder = private_folder("gguf")
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="specdec-gguf-"))

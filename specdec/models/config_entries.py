@@ -1,7 +1,7 @@
 """The entries of a config.json, checked before transformers builds anything from it.
 
-Building a model of very large sizes takes long, even without memory for its weights. Some entries name files
-or code to load.
+Impossible sizes are refused, because building such a model takes long even without memory for its weights.
+Entries that name files or code to load are refused as well.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REPEATED = re.compile(
     r"(?:\w+_)?(?:n|num)_(?:\w+_)?(?:layers?|blocks?|stages|stacks?|loops)(?:_per_\w+)?"
     r"|(?:\w+_)?(?:layers|depth|cycles|repeats)"
 )
-"""Names of entries that say how often a part is repeated, also in nested ones such as `audio_config`."""
+"""Names of entries that say how often a part is repeated, also in a nested entry such as `audio_config`."""
 _EXPERTS = re.compile(r"(?:n|num)_(?:local_|routed_)?experts")
 _ROWS = ("doge",)
 """Types of models whose experts are rows of one table, so that many of them cost little."""

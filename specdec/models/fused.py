@@ -44,12 +44,12 @@ WIDEST = 1 << 14
 PROGRAMS = 256
 """Keys are cut into pieces until attention has this many programs: twice the processors of a large GPU."""
 SUMMED = 16
-"""The most pieces that are added at once. This few stay in a processor's registers."""
+"""The most pieces that are added at once, so that they fit into a processor's registers."""
 KEYS = {torch.float32: 32, torch.bfloat16: 64, torch.float16: 64}
 """How many keys one step of attention reads. The keys of two steps must fit a small GPU's shared memory."""
 QUERIES, MANY_QUERIES = 16, 64
-"""The number of queries that one program of attention computes. 16 is the fewest that a GPU multiplies at
-once. 64 queries share the keys that are read; they are used if there are still at least `ENOUGH` programs."""
+"""The number of queries for which one program computes attention. A GPU multiplies no fewer than 16 at once.
+With 64, a program uses each key that it reads more often; this needs at least `ENOUGH` programs."""
 ENOUGH = 64
 
 
@@ -256,7 +256,7 @@ def _attend(
         across = tl.load(key + place[None] * size + column[:, None], exists[None] & inside[:, None], 0.0)
         score = tl.dot(query, across, input_precision="ieee") * scale
         sees = exists[None] & (node < nodes)[:, None]
-        # `held` changes only at multiples of `aligned`, so numbers are read many at once
+        # `held` changes only at multiples of `aligned`, so that many numbers are read at once
         pending = tl.multiple_of(start - column_0, aligned) + tl.arange(0, keys)
         held = (pending >= 0) & (pending < columns)
         mask = masks + (text * rows + node)[:, None] * columns + pending[None]

@@ -34,8 +34,8 @@ NUMBERS = 6
 
 
 def graphed_decoder(model: transformers.PreTrainedModel) -> LeanDecoder:
-    """The `LeanDecoder` of a model, and on a GPU its CUDA graphs if Triton's kernels fit the model. Raises
-    the errors of `LeanDecoder`."""
+    """The `LeanDecoder` of a model. On a GPU it has CUDA graphs if Triton's kernels support the model.
+    Raises the errors of `LeanDecoder`."""
     on_gpu = next(model.parameters()).device.type == "cuda"
     decoder = LeanDecoder(model, joins=on_gpu)
     if on_gpu:
@@ -176,7 +176,7 @@ def captured(forward: Callable[[], Tensor], device: torch.device, pool: Any) -> 
         current, aside = torch.cuda.current_stream(), _stream(device)
         aside.wait_stream(current)
         with torch.cuda.stream(aside):
-            forward()  # libraries set themselves up at their first call, which no graph should hold
+            forward()  # at their first call libraries set themselves up, which must not be captured
         current.wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
         # other threads may copy and allocate meanwhile; the outer block ends the stream also after an error

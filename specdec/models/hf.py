@@ -63,7 +63,7 @@ class HFModel:
 
     @property
     def generation_config(self) -> Any:
-        """The module's `generation_config`, with its settings for generation; None where it has none."""
+        """The module's settings for generation; None if it has none."""
         return getattr(self._prepared.module, "generation_config", None)
 
     @property
@@ -78,7 +78,7 @@ class HFModel:
 
     @property
     def numbers(self) -> str:
-        """The types of numbers that are multiplied: "float32", or "Q4_K, Q6_K weights, int8 inputs"."""
+        """The types of the numbers in matrix products: "float32", or "Q4_K, Q6_K weights, int8 inputs"."""
         decoder = self.decoder
         plain = str(self.dtype).removeprefix("torch.")
         return decoder.rounded if isinstance(decoder, CompiledDecoder) else plain
@@ -100,7 +100,7 @@ class HFModel:
     def to(self, device: str | torch.device) -> HFModel:
         """Moves the model to another device without repeating the self-check.
 
-        It is for a GPU that is available only during a run, so that the self-check ran on another device.
+        This is for a GPU that is available only during a run. The self-check has run on another device.
         """
         self.module.to(device)  # type: ignore[arg-type]  # transformers' decorator hides a method
         moved = replace(self._prepared, device=torch.device(device))

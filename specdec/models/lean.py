@@ -77,7 +77,7 @@ class LeanDecoder:
     def __init__(self, model: transformers.PreTrainedModel, joins: bool = False):
         check_known(model)
         config = model.config
-        decoder: Any = model.model  # its parts are those of `KNOWN`, which have no types
+        decoder: Any = model.model  # a class of `KNOWN`, whose parts have no types
         attention = decoder.layers[0].self_attn
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
         self.size, self.scale = attention.head_dim, attention.scaling

@@ -1,4 +1,4 @@
-"""Loads models from folders and hubs: only safetensors, never remote code. Errors name the cause."""
+"""Loads models from folders, GGUF files and the hub, without remote code and without pickled weights."""
 
 from __future__ import annotations
 
@@ -33,15 +33,13 @@ _BROKEN = (
     *(OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ArithmeticError),
     *(ImportError, AssertionError, SafetensorError),
 )
-"""Errors for unfit files; they become ValueErrors. A `report` should raise other errors to end loading."""
+"""Errors that unfit files cause; they become ValueErrors. To end loading, `report` raises any other error."""
 
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
 ROUNDED, FOUR_BITS = ROUNDED_KINDS
-"""Matrices rounded to eight or four bits, with inputs rounded to int8 (docs/kernels.md).
-
-If the compiled forward pass does not support this for a model, `ROUNDED` is float32, with each row of a
-matrix rounded to 255 multiples of one step.
-"""
+"""Matrices rounded to eight or four bits, with inputs rounded to int8 (docs/kernels.md). If the compiled
+forward pass does not support a model, `ROUNDED` is float32, with each row of a matrix rounded to 255
+multiples of one step."""
 NAMES = (PACKED, *ROUNDED_KINDS, *DTYPES)
 """All names of dtypes except "auto"."""
 
@@ -53,7 +51,7 @@ def load_hf_model(
     report: Report = silent,
     output_ids: int | Sequence[int] | None = None,
 ) -> HFModel:
-    """A causal language model from a local folder or the hub, from safetensors and without remote code.
+    """A causal language model from a folder, a GGUF file or the hub. Remote code and pickles are refused.
 
     device: "auto" (all GPUs, or the CPU if there are none), "cpu", "cuda", "cuda:1".
     dtype: "auto" (as it was saved), "float32", "bfloat16", "float16", `PACKED`, `ROUNDED`, `FOUR_BITS` or a
@@ -81,7 +79,7 @@ def load_hf_model(
     report(Progress("checking", source.name))
     as_stored = dtype != ROUNDED and output_ids is None and placement == torch.device("cpu")
     name, hidden = _shown_name(source.name), report is not silent or not is_progress_bar_enabled()
-    with tqdm(total=1, desc=f"Checking {name}", disable=hidden) as bar:  # transformers' bar calls hooks
+    with tqdm(total=1, desc=f"Checking {name}", disable=hidden) as bar:  # transformers' own bar calls hooks
         checked = HFModel(model, name, files_checksum(folder) if as_stored else None)
         bar.update()
     return checked

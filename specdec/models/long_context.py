@@ -29,17 +29,17 @@ STRIDES: dict[Capability, Script] = {
     ),
     "ar": (ScriptedForward((-1,), (0,)),),
 }
-"""Forward passes that are repeated from the first token on. Their trees are deeper than their committed
-paths, so that a tree crosses each length. Only the first tree's committed nodes must move in the cache."""
+"""Forward passes that are repeated until the whole text is read. A tree is deeper than the path that is
+committed, so that each length lies inside some tree. Nodes move in the cache only after the first tree."""
 LIMIT = 1e-4
-"""The largest relative error that passes on a small copy in float32. Rounding gives 1e-6, a wrong token at
-least 1e-2."""
+"""The largest relative error that passes on a small copy in float32. Rounding causes an error of 1e-6, and
+attention to a wrong token at least 1e-2."""
 BEHIND = 12
-"""The number of tokens at the end of the text that a script reads after a long prefill."""
+"""The number of tokens at the end of the text that a script reads after the others were prefilled."""
 PADS_AT = (7, 9)
 """Places of padding tokens in the text: at least one of them is committed, whatever the strides are."""
 CHECKED = 20
-"""The length in tokens of the text in the check on the model itself, not the copy."""
+"""The check on the model itself, not on its copy, reads texts of at most this many tokens."""
 MOST_COPIES = 8
 """The most small copies that are kept in memory."""
 

@@ -39,7 +39,7 @@ class MarkovModel:
         self.context_length = whole("context_length", context_length, 1)
 
     def session(self) -> MarkovSession:
-        """A new empty prefix."""
+        """A new session with an empty prefix."""
         return MarkovSession(self)
 
 

@@ -34,7 +34,7 @@ TOKENS = 2048
 ROWS = 65
 """The most tokens of one target call on the page: the root and 64 drafted tokens."""
 BYTES_PER_LOGIT = 36
-"""Measured bytes per token of the vocabulary: logits in two dtypes, probabilities, and races in float64."""
+"""Measured bytes for one logit: itself in two dtypes, its probability, and the race's numbers in float64."""
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 """Types of layers whose caches hold only keys and values."""
 
@@ -153,7 +153,7 @@ def need_of(shape: Sizes, dtype: str, on_cpu: bool) -> Need:
 
 
 def need_of_run(model: HFModel, vocab_size: int) -> int:
-    """Bytes that one more run of a loaded model takes: its cache, and the logits of its rounds."""
+    """Bytes that one more run of a loaded model takes for its cache, and for `vocab_size` logits a token."""
     cached = _cached_per_token(model.config)
     states = 0
     if model.capability == "sequence":
@@ -181,7 +181,7 @@ def _state_bytes(model: transformers.PreTrainedModel) -> int:
         return 0
     try:
         with torch.inference_mode():
-            model = model.eval().to(torch.bfloat16)  # experts are multiplied in no other dtype there
+            model = model.eval().to(torch.bfloat16)  # on "meta", experts are multiplied in no other
             token_ids = torch.zeros(1, 2, dtype=torch.int64, device="meta")
             cache = own_cache(model(input_ids=token_ids, use_cache=True))
     except Exception:  # each architecture fails in its own way

@@ -38,7 +38,7 @@ class PackedError(ValueError):
 class PackedModel(HFModel):
     """A Llama, Mistral, Qwen 2 or Qwen 3 on a CPU. It reads the matrices that `packed_file` wrote.
 
-    folder: the folder of that file. whole: makes the same model in memory, from the same file, in bfloat16.
+    folder: the folder of that file. whole: loads the model of transformers in bfloat16, see `module`.
     output_ids: the only ids that it scores (see `draft_ids` of `load_pair`); None for all. Raises PackedError
     if the self-check fails.
     """

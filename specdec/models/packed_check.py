@@ -3,7 +3,7 @@
 Its logits are compared with those of the same weights as float32 numbers, computed by transformers' own
 layers without any rounding of their inputs. A matrix is unpacked piece by piece, so the comparison takes
 little memory. A forward pass over a tree must then give the same bits as each path of the tree alone, and a
-wrong mask must give others.
+wrong mask must give different bits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from specdec.models.selfcheck import (
 from specdec.theory import total_variation
 
 TOKENS = 24
-"""The number of tokens whose logits are compared. One token before them is not compared."""
+"""The number of tokens whose logits are compared. They follow a prefix of one token."""
 LARGEST_ERROR, LARGEST_VARIATION = 0.25, 0.1
 """The largest values that pass: of the logits' relative error, and of the distributions' mean total
 variation. On the models that were measured, rounding gives less than a third of each: .02 and .02 for
@@ -72,7 +72,7 @@ def deviation(have: Tensor, want: Tensor) -> str | None:
 
 
 class _Paths(dict[Line, Tensor]):
-    """The model's own logits [1, vocabulary] after a path of tokens, computed alone, for `session_fault`."""
+    """The model's own logits [1, vocabulary] after each path of tokens, each computed without a tree."""
 
     def __init__(self, model: PreparedModel, tokens: list[int]):
         self._model, self.tokens = model, tokens

@@ -21,7 +21,7 @@ SURE = 0.9
 
 
 class PackedDecoder(CompiledDecoder):
-    """A `CompiledDecoder` that reads matrices from a file, and an outline with the model's other parts."""
+    """A `CompiledDecoder` whose matrices lie in a file. An `Outline` holds the model's other parts."""
 
     def __init__(self, model: Outline, matrices: PackedMatrices):
         self._names = {module: name for name, module in model.named_modules()}
@@ -43,7 +43,7 @@ class PackedDecoder(CompiledDecoder):
 
     @property
     def rounded(self) -> str:
-        """The types of the numbers that are multiplied, in words."""
+        """The types of the numbers in matrix products, in words."""
         return f"{self.kind} weights, int8 inputs"
 
 
@@ -51,7 +51,7 @@ class FrequentFirst(PackedDecoder):
     """A draft that scores frequent tokens first. It scores the others only if no frequent token stands out.
 
     If one stands out, the logits of the other tokens are -inf. This changes q, and so the speed of decoding,
-    but not the text's distribution. Each node of a draft tree is decided alone.
+    but not the text's distribution. The choice is made for each node of a draft tree separately.
     """
 
     def __init__(self, model: Outline, matrices: PackedMatrices):
@@ -82,6 +82,6 @@ class FrequentFirst(PackedDecoder):
         unsure = (logits.softmax(-1).amax(-1) < SURE).nonzero()[:, 0]
         if len(unsure):
             count, columns = len(unsure), super()._columns - FIRST
-            table = np.zeros(0, dtype=at.ROW)  # no layer, no text
+            table = np.zeros(0, dtype=at.ROW)  # no rows: this plan has no layers
             full[unsure, FIRST:] = self._run(self._others, x[unsure], count, columns, table, 0)
         return full[:, : self.scored_ids]

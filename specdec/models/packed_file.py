@@ -30,22 +30,22 @@ from specdec.models.kernels.quantised import blocks_of, chosen_outputs, fields_o
 FILE, KINDS = "packed.safetensors", "kinds"
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 ROUNDED_KINDS = {"int8": "Q8_0", "int4": "Q4_0"}
-"""The type to which matrices of more bits are rounded, by the name that `dtype` has for it."""
+"""For two values of `dtype`, the type to which matrices of more bits are rounded."""
 AT_ONCE = 1 << 22
 """The number of entries of a matrix that are packed at once."""
 SMALLEST_SCALE = 2.0**-20
-"""The largest scale of rounded rows must be at least this. Smaller float16 numbers have too few digits."""
+"""Rows whose scales are all below this are refused: float16 numbers of this size have too few digits."""
 ROOM = 512
-"""Bytes reserved for each entry of the table of tensors, which is written last. So the numbers begin at a
-multiple of 64 bytes: from there, matrices are read 3% faster."""
+"""Bytes reserved for each entry of the table of tensors, which begins the file and is written last. As a
+multiple of 64, it lets the numbers begin at a multiple of 64 bytes; matrices are then read 3% faster."""
 _DTYPES = {torch.uint8: "U8", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
 
 class PackedMatrices:
     """The matrices of a model as they are in the file, by transformers' names.
 
-    tensors: for each matrix the blocks of a `Packed`, for the embedding its rows as in the GGUF file, and
-    norms and biases in float32. kinds: the type of each matrix, for the embedding a type of GGUF.
+    tensors: the embedding's rows in the bits of the original file, the blocks of the other matrices (see
+    `Packed`), and norms and biases in float32. kinds: the type of each matrix; a GGUF type for the embedding.
     """
 
     def __init__(self, tensors: Mapping[str, Tensor], kinds: Mapping[str, str]):
@@ -144,10 +144,7 @@ def _parts(
     tensor: Stored, tied: bool, kind: str | None, kinds: dict[str, str], pool: Executor
 ) -> Iterator[tuple[str, Iterable[Tensor]]]:
     """Yields the name of a tensor in the new file, and its rows in pieces. A tied embedding is yielded twice,
-    once as the output matrix.
-
-    The types of matrices are written to `kinds`.
-    """
+    once as the output matrix. The types of matrices are written to `kinds`."""
     name = tensor.name
     if len(tensor.shape) == 1:
         numbers = rows_of(tensor.raw.reshape(tensor.shape[0], -1), tensor.type)

@@ -29,7 +29,8 @@ from specdec.models.passed_checks import files_checksum
 CONFIG, WEIGHTS = "partial.json", "model.safetensors"
 """The two files of such a draft: the configuration of a Llama, and the weights."""
 IDS, PROJECTION = "output_ids", "projection.weight"
-"""Entries of its weights: the ids that it scores, int32, rising; and the matrix [width, target's width]."""
+"""Entries of the weights: the ids that the draft scores, int32, rising; and the matrix that makes its input
+from the target's embedding, [width, target's width]."""
 
 _TOGETHER = 192
 """The number of columns that are multiplied and added at once, as torch does on most processors."""
@@ -54,7 +55,7 @@ def partial_model(
 
 
 def _projected(embedding: Tensor, projection: Tensor) -> Tensor:
-    """embedding [vocabulary, width] times the transposed projection [narrow, width], float32.
+    """embedding [vocabulary, width] times the transposed projection [draft's width, width], float32.
 
     The compiled product is used if available, because the bits of torch's depend on the processor.
     """
@@ -75,7 +76,7 @@ def is_partial(folder: Path) -> bool:
 def load_partial(folder: Path, target: HFModel, device: str = "auto", dtype: str = "auto") -> HFModel:
     """The draft in a folder, for this target.
 
-    device, dtype: as for `load_pair`. For "auto", "packed" and "int4", dtype is the target's.
+    device, dtype: as for `load_pair`; the dtypes "auto", "packed" and "int4" mean that of the target.
     ValueError if the draft is broken, or was made for another target.
     """
     name = "/".join(folder.parts[-2:])
@@ -92,7 +93,7 @@ def load_partial(folder: Path, target: HFModel, device: str = "auto", dtype: str
         chosen = target.dtype if dtype in ("auto", PACKED, FOUR_BITS) else checked_dtype(dtype)
         assert isinstance(chosen, torch.dtype)
         model = partial_model(config, weights, embedding, chosen)
-        model.to(checked_device(device) or target.device)  # type: ignore[arg-type]  # a method, decorated
+        model.to(checked_device(device) or target.device)  # type: ignore[arg-type]  # a decorated method
         if dtype == ROUNDED:
             round_matrices(model)
         files = None

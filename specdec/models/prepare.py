@@ -37,12 +37,12 @@ from specdec.models.weights import check_sound, evaluating
 OWN = (COMPILED, LEAN)
 """Kinds of sessions that run our own forward passes, the fastest first."""
 TREES = "scores a tree of drafts in one forward, as plain forwards do"
-"""The reason, in words, why a model is used for trees."""
+"""The end of a sentence that begins with the name of a model that scores trees."""
 SEQUENCES = (
     "takes single sequences as drafts: its cache also holds states, so each forward runs on a copy, and a "
     "copy that has read a rejected token is dropped"
 )
-"""The reason why a model with a recurrent, convolution or compressed state takes sequences only."""
+"""The end of a sentence that begins with the name of a model whose cache also holds states."""
 
 
 def prepare(module: transformers.PreTrainedModel, name: str, files: str | None = None) -> PreparedModel:
@@ -103,7 +103,8 @@ def _checked(module: transformers.PreTrainedModel, name: str) -> PreparedModel:
         slow = "each token is a forward over all text, which is slow"
         model = _noted(model, f"its own cache {faults[STEPPING.name]}", slow)
     if long.missing is not None:
-        model = _noted(model, f"unchecked beyond {CHECKED} tokens, as it has no small copy", long.missing)
+        beyond = f"unchecked beyond {CHECKED} tokens, because no small copy of it could be made"
+        model = _noted(model, beyond, long.missing)
     return model
 
 
@@ -123,7 +124,7 @@ def _kinds(model: PreparedModel) -> Iterator[SessionKind]:
 
 
 def _reason(model: PreparedModel, faults: Mapping[str, str]) -> str:
-    """Why the model has its kind of session, in words. faults: what was wrong with better kinds, by name."""
+    """Why the model has its kind of session, as the end of a sentence. faults: of better kinds, by name."""
     if model.capability == "tree":
         return TREES
     if model.kind is STATES:
@@ -142,7 +143,7 @@ def _reason(model: PreparedModel, faults: Mapping[str, str]) -> str:
 
 
 def explained_model(model: PreparedModel, reason: str) -> PreparedModel:
-    """The model with a sentence that says what it can do."""
+    """The model with a `capability_reason` that begins with its name and ends with `reason`."""
     return replace(model, capability_reason=f"{model.name} {reason}.")
 
 

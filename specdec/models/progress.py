@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 READING = threading.Lock()
-"""A lock for reading the weights of a model by transformers. Only one model is read at a time: transformers
-has one progress hook for all, and changes torch's default dtype for the whole process while it reads. A
-second load would restore the dtype of the first."""
+"""A lock under which transformers reads weights, of one model at a time: it has one progress hook for all
+models, and changes torch's default dtype for the whole process while it reads. A second load would restore
+the dtype of the first."""
 
 
 class Progress(NamedTuple):

@@ -37,15 +37,15 @@ LIMITS = {
     torch.float16: (5e-3, 0.3),
     torch.bfloat16: (3e-2, 0.3),
 }
-"""Two relative errors. An error up to the first passes; above the second it never passes. Between them it
-passes up to `ROUNDING` times the error of the model's own decoding, which comes from rounding."""
+"""For each dtype, two bounds of a session's relative error. An error up to the first bound passes, an error
+above the second does not. Between them, it may be `ROUNDING` times that of the model's own decoding."""
 ROUNDING = {False: 4.0, True: 3.0}
-"""A session's error may be this many times that of the model's own decoding; the key is `in_float32`. Both
-errors are maxima over few tokens. For passes that round alike, they differed by a factor up to 2.2."""
+"""The largest ratio of a session's error to that of the model's own decoding; the key is `in_float32`. Both
+errors are maxima over few tokens: passes that round alike had ratios up to 2.2."""
 NOT_CAUSAL = 0.1
 """If later tokens change a logit by more than this relative error, a model is not causal."""
 CONTROL_FACTOR = 4.0
-"""A wrong mask or state must give an error above the limit, and this many times that of the right one."""
+"""The error with a wrong mask or state must exceed the limit, and this many times the error without it."""
 
 NO_MEMORY = (MemoryError, torch.OutOfMemoryError)
 Line = tuple[int, ...]
@@ -112,39 +112,39 @@ class PlainForwards:
         new = sorted({line for line in lines if line not in self._rows}, key=len)
         for _, same in groupby(new, key=len):
             batch = list(same)
-            self._rows.update(zip(batch, self._right(batch)[:, -1], strict=True))
+            self._rows.update(zip(batch, self._correct(batch)[:, -1], strict=True))
         return torch.stack([self._rows[line] for line in lines])
 
     def own_error(self, model: PreparedModel, prefix_length: int) -> float:
-        """The relative error of the model's own forward pass or of its cached decoding: the larger one."""
+        """The larger of two relative errors: of the model's own forward pass, and of its cached decoding."""
         line = tuple(self.tokens[: prefix_length + 6])
-        error = relative_error(_widened(self._own([line]).logits), self._right([line]))
+        error = relative_error(_widened(self._own_output([line]).logits), self._correct([line]))
         cached = tried(lambda: session_error(SteppingSession(model), self, SCRIPTS["ar"], prefix_length))
         return error if isinstance(cached, Exception) else max(error, cached)
 
-    def _right(self, lines: Sequence[Line]) -> Tensor:
+    def _correct(self, lines: Sequence[Line]) -> Tensor:
         """Logits [lines, tokens, vocabulary] of sequences of one length, in float32 if possible."""
         with Widened() if self.in_float32 else nullcontext():
-            return _widened(self._own(lines).logits)
+            return _widened(self._own_output(lines).logits)
 
-    def _own(self, lines: Sequence[Line]) -> Any:
+    def _own_output(self, lines: Sequence[Line]) -> Any:
         """The model's own output for sequences of one length; logits [lines, tokens, vocabulary]."""
         return self.module(input_ids=torch.tensor(lines, device=self.device), use_cache=False)
 
     def _runs_in_float32(self) -> bool:
         """Whether the model's code runs in float32 and then gives the same logits up to rounding."""
         line = tuple(self.tokens[:4])
-        own = self._own([line]).logits
+        own = self._own_output([line]).logits
         try:
             with Widened():
-                wide = self._own([line]).logits
+                wide = self._own_output([line]).logits
             return wide.dtype == torch.float32 and relative_error(own.float(), wide) < LIMITS[own.dtype][1]
         except Exception:  # kernels that take only half precision, or no memory for a wide matrix on a GPU
             return False
 
     def _checked_vocab_size(self) -> int:
         line, kind = tuple(self.tokens[:4]), type(self.module).__name__
-        logits = getattr(self._own([line]), "logits", None)
+        logits = getattr(self._own_output([line]), "logits", None)
         if not isinstance(logits, Tensor) or logits.dim() != 3:
             raise ValueError(f"{kind} gives no logits per token: a causal language model has a head")
         head = self.module.get_output_embeddings()
@@ -159,7 +159,7 @@ class PlainForwards:
                 f"{kind} gives all {scored.shape[-1]:,} tokens the same logits: its weights are broken, or "
                 "its vocabulary has one token"
             )
-        shorter = self._own([line[:2]]).logits
+        shorter = self._own_output([line[:2]]).logits
         if relative_error(_widened(shorter[0]), _widened(logits[0, :2])) > NOT_CAUSAL:
             raise ValueError(f"{kind} is not causal: its logits change with later tokens")
         return logits.shape[-1]
@@ -205,8 +205,8 @@ def relative_error(have: Tensor, want: Tensor) -> float:
 class Check(NamedTuple):
     """A check of kinds of sessions on one model.
 
-    model: the model before it gets a kind. plain: the correct logits. scripts: lists of test passes for a
-    capability, each with the length of the prefilled text. limit: the largest error that passes.
+    model: the model before its kind is chosen. plain: the correct logits. scripts: for a capability, scripts
+    with the lengths of the prefixes that are prefilled first. limit: the largest relative error that passes.
     """
 
     model: PreparedModel
@@ -215,7 +215,7 @@ class Check(NamedTuple):
     limit: float
 
     def tried(self, kind: SessionKind) -> PreparedModel | str:
-        """The model with this kind of session; if that fails, its fault as the end of a sentence."""
+        """The model with this kind of session; if the check fails, the fault as the end of a sentence."""
         model = tried(lambda: kind.on(self.model))  # a module with foreign parts may lack attributes
         if isinstance(model, Exception):
             return f"raises {in_words(model)}"
@@ -223,7 +223,7 @@ class Check(NamedTuple):
 
 
 def short_check(model: PreparedModel, plain: PlainForwards) -> Check:
-    """The check on the model itself, after a few tokens.
+    """The check on the model itself, over a few tokens.
 
     Its limit is `ROUNDING` times the error of the model's own decoding, clamped between the two `LIMITS`.
     """
@@ -274,7 +274,7 @@ def _widened(logits: Tensor) -> Tensor:
 
 @contextmanager
 def explained(name: str) -> Iterator[None]:
-    """Turns every error in the block into a ValueError that names the model."""
+    """Turns errors in the block, except ValueErrors and a lack of memory, into a ValueError with the name."""
     try:
         yield
     except (ValueError, *NO_MEMORY):

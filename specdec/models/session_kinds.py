@@ -19,7 +19,7 @@ from specdec.models.sessions.switching import SwitchingSession
 from specdec.models.shrink import context_length
 
 WINDOWED = {"full_attention": False, "sliding_attention": True}
-"""Types of layers for which masks can be built; a model with any other type fails the self-check."""
+"""Types of layers for which masks can be built, and whether they have windows; others fail the self-check."""
 
 COMPILED = SessionKind(
     "compiled", "tree", CompiledSession, partial(CompiledSession, ancestors_only=False), CompiledDecoder
@@ -78,7 +78,7 @@ def layouts(config: transformers.PretrainedConfig) -> dict[str, Layout]:
 
 def switch_length(config: transformers.PretrainedConfig) -> int | None:
     """The text length up to which longrope embeddings use their short factors. None if there are no such
-    embeddings, or if they differ in this length."""
+    embeddings, or if several of them have different lengths."""
     parameters = getattr(config, "rope_parameters", None) or {}
     ropes = [rope for rope in (parameters, *parameters.values()) if isinstance(rope, Mapping)]
     longropes = [rope for rope in ropes if rope.get("rope_type") == "longrope"]
@@ -87,7 +87,7 @@ def switch_length(config: transformers.PretrainedConfig) -> int | None:
 
 
 def _tree(name: str, model: PreparedModel, ancestors_only: bool = True) -> Session:
-    # the small copy of a model has other windows
+    # computed from each model's own config, because the small copy of a model has other windows
     layout, switch = layouts(model.config)[name], switch_length(model.config)
     if switch is None:
         return TreeSession(model, layout, ancestors_only)

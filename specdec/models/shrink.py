@@ -26,7 +26,7 @@ from transformers import PretrainedConfig
 ENDLESS = 1 << 20
 """The context length of models whose configuration states none."""
 SMALL = 16
-"""Integers up to this one stay as they are: a check from the first token on crosses them anyway."""
+"""Lengths up to this one stay as they are: a check from the first token on crosses them anyway."""
 STEP, ROOM = 2, 14
 """The difference between successive lengths of a copy (even, because some lengths must be even), and the
 number of tokens of its context beyond the largest length."""
@@ -68,9 +68,8 @@ NAMES = {
 }
 """Names of a configuration's integers, grouped by what they count.
 
-The heads that score tokens for sparse attention are left out and stay as they are. With few of them many
-scores are 0, and the choice between equal scores depends on the length of a forward pass.
-"""
+Heads that score tokens for sparse attention are not listed, and keep their number. With few of them many
+scores are 0, and the choice between equal scores depends on the length of a forward pass."""
 KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}
 TOKENS = ("_id", "_ids", "_token_index")
 """Endings of the names of token ids."""
@@ -152,7 +151,7 @@ def _parts(config: PretrainedConfig) -> Iterator[PretrainedConfig]:
 
 
 def _entries(holder: PretrainedConfig | dict) -> Iterator[tuple[dict[str, Any], str, Any]]:
-    """(holder, key, value) for all entries of a configuration, also in dictionaries in it."""
+    """Yields (dictionary of the entry, key, value) for all entries of a configuration, also nested ones."""
     items = vars(holder) if isinstance(holder, PretrainedConfig) else holder
     for key, value in list(items.items()):
         if isinstance(value, dict) and key not in IGNORED:

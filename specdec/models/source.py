@@ -30,7 +30,7 @@ from specdec.models.weight_files import ADAPTER, INDEX, check_weight_files, inde
 TIMEOUT = 5
 """Seconds within which the hub must begin to answer."""
 _UNREACHABLE: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, OSError)
-"""Errors of the hub's client without a network. Its versions use different HTTP libraries."""
+"""Errors that the hub's client raises without a network. Versions of it use different HTTP libraries."""
 _WEIGHTS = re.compile(r"model(-\d+-of-\d+)?\.safetensors")
 _TEXTS = re.compile(r"[^/]+\.(json|txt|model|jinja)")
 
@@ -42,7 +42,7 @@ class Source(Protocol):
     name: str
 
     def config(self) -> PreTrainedConfig:
-        """The model's configuration, read from config.json alone."""
+        """The model's configuration, read without the weights. ValueError if it is broken or unknown."""
         ...
 
     def fetch(self, report: Report = silent) -> Path:
@@ -125,7 +125,7 @@ class HubSource:
             raise ValueError(f"{name!r} has no config.json on the hub: it is no model of transformers")
         if ADAPTER in texts:
             raise ValueError(
-                f"{name!r} is an adapter on the hub; give a whole model, into which it is merged"
+                f"{name!r} is an adapter on the hub; give a whole model into which the adapter is merged"
             )
         if not weights:
             raise ValueError(f"{name!r} has no safetensors weights on the hub; pickled ones are never loaded")
@@ -171,9 +171,10 @@ class HubSource:
 
 
 def fetch_file(repository: str, file: str, sha256: str, report: Report = silent) -> Path:
-    """One file of a repository of the hub, in the hub's cache. An interrupted download is continued.
+    """The path of a repository's file in the hub's cache.
 
-    ValueError if the hub or the disk prevents it, or if the content does not have this checksum.
+    A missing file is fetched, and an interrupted download is continued. ValueError if the hub or the disk
+    prevents it, or if the fetched content does not have this checksum.
     """
     path = try_to_load_from_cache(repository, file)
     if isinstance(path, str):
@@ -202,7 +203,7 @@ def _downloaded(name: str, file: str, bar: type[tqdm] | None = None, commit: str
 
 
 def _cached(name: str, error: BaseException) -> FolderSource:
-    """The model's copy from an earlier download. It is used if the hub is out of reach."""
+    """The copy of an earlier download, used if the hub is out of reach. ValueError if there is no copy."""
     config = try_to_load_from_cache(name, "config.json")
     if isinstance(config, str):
         return FolderSource(name, Path(config).parent)

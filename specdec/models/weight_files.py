@@ -1,8 +1,8 @@
 """Finds a model's weight files, and checks before any is opened that all of them are safetensors.
 
 An index or a configuration may lead transformers to pickled files, which run code when they are read. So a
-folder is refused unless its weights are `model.safetensors`, or files with plain names of this kind in
-`model.safetensors.index.json`.
+folder is refused unless its weights are `model.safetensors`, or safetensors files with plain names that
+`model.safetensors.index.json` lists.
 """
 
 from __future__ import annotations

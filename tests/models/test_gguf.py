@@ -187,10 +187,10 @@ def test_every_mutation_of_a_file_loads_or_gets_one_sentence(tmp_path):
         ({"llama.attention.head_count_kv": 0}, "can't be read"),
         ({"llama.feed_forward_length": "many"}, "where a number belongs"),
         ({"llama.expert_count": 8}, "mixture of experts"),
-        ({"llama.rope.scaling.type": "dream"}, "= 'dream'; none, linear and yarn"),
+        ({"llama.rope.scaling.type": "dream"}, "= 'dream'; supported: none, linear and yarn"),
         ({"llama.attention.head_count": 3}, "not a multiple"),
         ({"llama.context_length": 0}, "a context of 0 tokens"),
-        ({"llama.rope.freq_base": 0.0}, "freq_base = 0.0, where a number from 1 belongs"),
+        ({"llama.rope.freq_base": 0.0}, "freq_base = 0.0, where a number of at least 1 belongs"),
     ],
 )
 def test_keys_that_describe_another_model_are_named(tmp_path, monkeypatch, change, message):

@@ -1,7 +1,7 @@
-"""Converts a GGUF file to a folder that transformers loads: configuration, safetensors and tokenizer.
+"""Converts a GGUF file to a folder with its configuration, its weights (safetensors) and its tokenizer.
 
-The folder lies in a private cache (`cached_folders`). In safetensors, all matrices have one dtype: float32 or
-float16 if all have it in the GGUF file (float16 only for architectures of `CONFIGS`), and else bfloat16.
+The folder lies in a private cache (`cached_folders`). Without a `form`, matrices are written in bfloat16, or
+as they are if all are float32, or if all are float16 and the architecture is one of `CONFIGS`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from specdec.models.weight_files import WEIGHTS
 
 
 def read_config(path: Path, header: Header) -> PreTrainedConfig:
-    """The configuration of the model in a file. BrokenFileError if it can't express the file's keys."""
+    """The configuration of the model in a file. BrokenFileError if no configuration expresses its keys."""
     with _explained(header):
         if header.architecture in CONFIGS:
             config = config_of(path, header)
@@ -101,7 +101,7 @@ def _convert(path: Path, header: Header, folder: Path, report: Any, form: str) -
 
 @contextmanager
 def _explained(header: Header) -> Iterator[None]:
-    """Turns errors of transformers' own code into a BrokenFileError with the error in one line."""
+    """Turns errors of transformers' own code into a BrokenFileError, whose message has one line."""
     try:
         yield
     except (BrokenFileError, ImportError, MemoryError, torch.OutOfMemoryError):

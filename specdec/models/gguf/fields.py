@@ -14,7 +14,7 @@ from specdec.models.kernels.layout import QUANTISED
 from specdec.models.kernels.quantised import Fields
 
 PLAIN = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-"""Types that store numbers without quantisation, one after the other, and torch's names of these types."""
+"""The types of a GGUF file that are not quantised, with torch's names of these types."""
 
 
 def rows_of(raw: np.ndarray, kind: str) -> np.ndarray:
@@ -57,7 +57,7 @@ def _nibbles(stored: np.ndarray, width: int) -> np.ndarray:
 
 
 def _legacy(minima: int, more: bool) -> Callable[[np.ndarray], Read]:
-    """A function that reads blocks of Q4_0, Q4_1, Q5_0, Q5_1. minima: 1 for "_1" types. more: for "Q5"."""
+    """A function that reads blocks of Q4 or Q5 types. minima: 1 for Q4_1 and Q5_1, else 0. more: for Q5."""
 
     def read(blocks: np.ndarray) -> Read:
         first = 2 * (1 + minima)

@@ -85,7 +85,7 @@ def read_header(path: Path) -> Header:
 
 
 def _type_name(number: int) -> str:
-    """The name of a type of tensors in the package gguf; if there is none, a phrase with the number."""
+    """The name of this tensor type in the package gguf; a phrase with the number if it has no name there."""
     with suppress(ImportError, ValueError):
         from gguf import GGMLQuantizationType
 
@@ -103,7 +103,7 @@ class _Reader:
         version, tensors, keys = self._unpack("IQQ")
         if version not in VERSIONS:
             known = " and ".join(map(str, VERSIONS))
-            raise BrokenFileError(f"has version {version}; versions {known}, little-endian, are read")
+            raise BrokenFileError(f"has version {version}; supported: versions {known}, little-endian")
         values = self._keys(keys)
         if not isinstance(values.get("general.architecture"), str):
             raise BrokenFileError("names no architecture (general.architecture)")
@@ -167,7 +167,8 @@ class _Reader:
         tensors = []
         for name, shape, kind, offset in table:
             if kind not in _BY_NUMBER:
-                raise BrokenFileError(f"stores {name!r} as {_type_name(kind)}; {', '.join(BLOCKS)} are read")
+                known = ", ".join(BLOCKS)
+                raise BrokenFileError(f"stores {name!r} as {_type_name(kind)}; supported: {known}")
             type_name, values, size = _BY_NUMBER[kind]
             # a row is stored in whole blocks
             if not shape or 0 in shape or shape[-1] % values:

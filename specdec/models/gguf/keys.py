@@ -1,8 +1,8 @@
 """Compares a configuration with a GGUF file's keys about positions and attention.
 
-No key is dropped silently. Each key below `rope` and `attention`, and the few others that change logits, must
-have its value in the configuration (`ENTRIES`), or a value without effect (`NEUTRAL`), or never have an
-effect (`IGNORED`). Any other key is refused. This holds for our configurations and for transformers' own.
+A key below `rope` or `attention`, or one of a few others that change logits, is accepted in three cases: the
+configuration has its value (`ENTRIES`), this value has no effect (`NEUTRAL`), or the key never has an effect
+(`IGNORED`). So no key is dropped silently, neither by our code nor by transformers' reader.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ _UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 
 
 def _cased(endings: str) -> str:
-    """A pattern for words that end where a capital letter follows a small one, and then `endings`."""
+    """A pattern for words, each with its ending. A capital letter after a small one begins a new word."""
     start = r"[^\r\n\p{L}\p{N}]?"
     return rf"{start}[{_UPPER}]*[{_LOWER}]+{endings}|{start}[{_UPPER}]+[{_LOWER}]*{endings}"
 

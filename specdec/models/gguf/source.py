@@ -55,16 +55,16 @@ class GGUFSource:
         return read_header(self.path)
 
     def _cached(self, form: str) -> Path | None:
-        """The folder in this form of `converted_folder`, if an earlier start of the program has made it."""
+        """The converted folder of this form (see `converted_folder`); None if it has not been made yet."""
         if form not in self._folders and whole(folder := converted_folder(self.path, form, [self.path])):
             self._folders[form] = folder
         return self._folders.get(form)
 
     def packed_bytes(self, form: str) -> int | None:
-        """The bytes of the model's matrices in `form`; None if the compiled forward pass can't read it.
+        """Bytes of the converted file, or of the tensors in the GGUF file if it is not converted yet.
 
-        form: see `converted_folder`. If nothing was converted yet, this call also starts to compile the
-        matrix products that the form needs.
+        form: see `converted_folder`. None if the compiled forward pass can't read the model in this form.
+        Before a conversion, this call also starts to compile the matrix products that the form needs.
         """
         if not expected():
             return None
@@ -127,7 +127,7 @@ def _named(name: str) -> Iterator[Any]:
         raise ValueError(f"{name!r} is a GGUF file, for which `pip install gguf` is needed") from error
     except BrokenFileError as error:
         raise ValueError(f"{name!r} {error}") from error
-    except SafetensorError as error:  # its own error of writing, on a full disk
+    except SafetensorError as error:  # what safetensors raises on a full disk
         raise ValueError(f"{name!r} can't be converted: {error}{_OTHER_FOLDER}") from error
     except OSError as error:
         why = error.strerror or error

@@ -41,14 +41,14 @@ IGNORED = {
 }
 """Keys below `tokenizer.ggml` that change nothing here, each with the reason."""
 _NEUTRAL = {f"add_{name}_token": False for name in ("sep", "cls", "mask", "unknown", "padding", "eot")}
-"""Keys that are accepted only with this value, with which they add nothing to a text."""
+"""Keys that are accepted only with this value, with which no token is added to a text."""
 _OF_TURNS = "<|im_end|> <|eot_id|> <|eom_id|> <|end|> <end_of_turn> <turn|> <|END_OF_TURN_TOKEN|>"
 _OF_TEXTS = "</s> <eos> <|endoftext|> <|end_of_text|> <｜end▁of▁sentence｜> <EOT> [EOT] [EOS]"
 _OF_OTHERS = "<|return|> <|call|> <end_of_utterance> [|endofturn|] [e~["
 ENDS = frozenset(f"{_OF_TURNS} {_OF_TEXTS} {_OF_OTHERS}".split(" "))
 """Control tokens that end a text or a turn, in the vocabularies of chat models."""
 _STRIPPED, _UNSTRIPPED = "phi3", ("<unk>", "<s>", "<|endoftext|>")
-"""Phi-3's control tokens remove white space after them, except these; no key of the file says so."""
+"""Phi-3's control tokens remove the white space after them, except these three. No key of a file says so."""
 
 
 def check_tokenizer(header: Header) -> None:
@@ -57,12 +57,12 @@ def check_tokenizer(header: Header) -> None:
     kind = keys.get("model")
     if kind not in (BYTE_LEVEL, SENTENCEPIECE, GEMMA4):
         raise BrokenFileError(
-            f"has tokenizer.ggml.model = {kind!r:.40}; {BYTE_LEVEL}, {SENTENCEPIECE} and {GEMMA4} are read"
+            f"has tokenizer.ggml.model = {kind!r:.40}; supported: {BYTE_LEVEL}, {SENTENCEPIECE} and {GEMMA4}"
         )
     for key, value in keys.items():
         if key in _USED or key in IGNORED or (key in _NEUTRAL and value == _NEUTRAL[key]):
             continue
-        raise BrokenFileError(f"has tokenizer.ggml.{key} = {value!r:.40}, which is not read")
+        raise BrokenFileError(f"has tokenizer.ggml.{key} = {value!r:.40}, which is not supported")
     if kind == BYTE_LEVEL:
         _rule(keys)
     for key in ("tokens", *(("merges",) if kind != SENTENCEPIECE else ())):
@@ -137,7 +137,7 @@ def _types(keys: dict[str, Any]) -> Sequence[int]:
 
 
 def _rule(keys: dict[str, Any]) -> Rule:
-    """How a byte-level vocabulary cuts words. BrokenFileError if the file names no rule or an unknown one."""
+    """The rule by which a byte-level vocabulary cuts a text. BrokenFileError if it is missing or unknown."""
     name = keys.get("pre")
     if name not in RULES:
         raise BrokenFileError(
@@ -162,7 +162,7 @@ def _byte_level(keys: dict[str, Any], tokens: list[str]) -> Tokenizer:
 
 
 def _sentencepiece(keys: dict[str, Any], tokens: list[str], architecture: str) -> Tokenizer:
-    """BPE over characters; unknown ones become bytes. Gemma's vocabularies add no space before a text."""
+    """BPE over characters; unknown characters become bytes. Gemma's vocabularies add no space to a text."""
     gemma = architecture.startswith("gemma")
     vocabulary = {token: token_id for token_id, token in enumerate(tokens)}
     merges = _split(keys["merges"]) if "merges" in keys else _merges(vocabulary, keys, gemma)

@@ -32,7 +32,7 @@ _YARN = {
     "yarn_log_multiplier": "mscale_all_dim",
 }
 _LLAMA3_CONTEXT, _LLAMA3_FACTORS = 8192, (8.0, 32.0)
-"""Settings of Llama 3.1 and 3.2. A GGUF file has only the frequencies' divisors that follow from these."""
+"""Settings of Llama 3.1 and 3.2. A GGUF file only has the divisors of frequencies that follow from them."""
 
 
 def config_of(path: Path, header: Header) -> PreTrainedConfig:
@@ -66,7 +66,7 @@ def config_of(path: Path, header: Header) -> PreTrainedConfig:
 
 
 def _number(header: Header, name: str, default: Any = None) -> Any:
-    """The number at this key of the file's architecture. BrokenFileError if the value is no number."""
+    """The number at the key "ARCHITECTURE.name", or `default`. BrokenFileError if that is no number."""
     key = f"{header.architecture}.{name}"
     value = header.keys.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -79,11 +79,11 @@ def _check_sizes(header: Header, number: Callable[[str], Any]) -> None:
     layers, context = number("block_count"), number("context_length")
     heads, width = number("attention.head_count"), number("embedding_length")
     if header.keys.get(f"{header.architecture}.expert_count"):
-        raise BrokenFileError("holds a mixture of experts of the Llama kind, which is not read")
+        raise BrokenFileError("holds a mixture of experts of the Llama kind, which is not supported")
     if all(tensor.name != "token_embd.weight" for tensor in header.tensors):
         raise BrokenFileError("has no embedding (token_embd.weight)")
     if layers > len(header.tensors):
-        raise BrokenFileError(f"claims {layers:,} layers and has {len(header.tensors):,} tensors")
+        raise BrokenFileError(f"claims {layers:,} layers, but has only {len(header.tensors):,} tensors")
     if context < 1:
         raise BrokenFileError(f"has a context of {context} tokens")
     if heads < 1 or width < 1 or layers < 1:
@@ -92,7 +92,7 @@ def _check_sizes(header: Header, number: Callable[[str], Any]) -> None:
 
 
 def _check_positive(header: Header, name: str, value: float) -> None:
-    """BrokenFileError if this value, of key `name` of the file's architecture, is not a number above 0."""
+    """BrokenFileError if this value of the key "ARCHITECTURE.name" is not a finite number above 0."""
     if not 0 < value < math.inf:
         raise BrokenFileError(f"has {header.architecture}.{name} = {value}, where a number above 0 belongs")
 
@@ -102,7 +102,7 @@ def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, 
     theta = float(number("rope.freq_base", 10_000.0))
     if not 1 <= theta < math.inf:
         raise BrokenFileError(
-            f"has {header.architecture}.rope.freq_base = {theta}, where a number from 1 belongs"
+            f"has {header.architecture}.rope.freq_base = {theta}, where a number of at least 1 belongs"
         )
     base: dict[str, Any] = {"rope_type": "default", "rope_theta": theta}
     factor = float(number("rope.scaling.factor", number("rope.scale_linear", 1.0))) or 1.0
@@ -111,7 +111,7 @@ def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, 
     key = f"{header.architecture}.rope.scaling.type"
     scaling = header.keys.get(key, "linear")
     if scaling not in ("none", "linear", "yarn"):
-        raise BrokenFileError(f"has {key} = {scaling!r:.40}; none, linear and yarn are read")
+        raise BrokenFileError(f"has {key} = {scaling!r:.40}; supported: none, linear and yarn")
     factors_at = next((tensor for tensor in header.tensors if tensor.name == _ROPE_FACTORS), None)
     if factors_at is not None and (scaling == "yarn" or factor != 1.0):
         raise BrokenFileError(
@@ -144,7 +144,7 @@ def _yarn(number: Any, factor: float) -> dict[str, Any]:
 def _llama3(theta: float, factors: torch.Tensor) -> dict[str, Any]:
     """A configuration's entries for the rotary embedding of Llama 3.1 and 3.2.
 
-    factors: [head size / 2], from the file; each divides a frequency. BrokenFileError for any other factors.
+    factors: [head size / 2], from the file; each divides a frequency. BrokenFileError if no Llama 3 has them.
     """
     wavelengths = 2 * torch.pi * theta ** (torch.arange(len(factors), dtype=torch.float32) / len(factors))
     low, high = 1.0, 4.0
@@ -200,7 +200,7 @@ def check_shapes(have: Mapping[str, tuple[int, ...]], config: PreTrainedConfig) 
 
 
 class Stored(NamedTuple):
-    """A tensor of a GGUF file, before its numbers are read.
+    """A tensor as the bytes of a GGUF file, or of a safetensors file in one of the formats that GGUF has.
 
     name: transformers' name. type: its format, such as "F16" or "Q4_K". raw: the bytes of its rows, uint8
     [outputs, bytes of a row]. heads: the number of heads if `rows_in_halves` must reorder them, else None.
@@ -213,7 +213,7 @@ class Stored(NamedTuple):
     heads: int | None = None
 
     def values(self) -> torch.Tensor:
-        """The tensor as float32 in its shape. Rows have the order of the file."""
+        """The tensor's numbers, float32 of shape `shape`, with rows in the order of the file."""
         if self.type in PLAIN:
             return torch.from_numpy(rows_of(self.raw, self.type)).view(self.shape)
         import gguf

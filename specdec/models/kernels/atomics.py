@@ -19,7 +19,7 @@ _PAUSES = 1 << 10
 
 
 def _at_address(kind):
-    """A compiled function that turns an address, int64, into a pointer or a record of this Numba type."""
+    """Makes a compiled function that turns an int64 address into a pointer or record of this Numba type."""
 
     @intrinsic
     def read(typingctx, address):  # noqa: ARG001
@@ -119,7 +119,7 @@ def wait_for(address, value):
 
 
 def _array_at(kind, dtype):
-    """A compiled function (address, count) that returns the array of `count` numbers at this address.
+    """Makes a compiled function (address, count) that returns the array of `count` numbers at an address.
 
     kind, dtype: the type of the numbers, in numba and in numpy.
     """

@@ -32,7 +32,7 @@ _C2, _C3, _C4, _C5, _C6, _C7 = _TAYLOR
 
 
 def head_type(size: int) -> types.Type:
-    """The Numba type of a query's address. It contains the head size: `attend` is compiled for each."""
+    """The Numba type of a query's address. It contains the head size, for which `attend` is compiled."""
     return types.CPointer(types.UniTuple(types.float32, size))
 
 
@@ -118,7 +118,7 @@ def score_keys(typingctx, query, keys, count, scores):  # noqa: ARG001
 
 @intrinsic
 def add_values(typingctx, query, heads, count, weights, out):  # noqa: ARG001
-    """out [size] += weights [count] times heads [count, size], one by one. `query`'s type gives the size."""
+    """out [size] += weights [count] times heads [count, size], row by row. `query`'s type gives the size."""
 
     def codegen(_context, builder, signature, values):
         size, (_, heads, count, weights, out) = signature.args[0].dtype.count, values
@@ -139,7 +139,7 @@ def add_values(typingctx, query, heads, count, weights, out):  # noqa: ARG001
 
 
 def _pieces(builder, size, address):
-    """Splits a head into vectors of `LANES` numbers, then smaller ones: their addresses and types."""
+    """The addresses and types of the vectors of a head: first those of `LANES` numbers, then smaller ones."""
     lanes, pieces = LANES, []
     while size:
         while size < lanes:

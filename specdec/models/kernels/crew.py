@@ -14,7 +14,7 @@ MOST_LAYERS = 512
 
 
 class Crew:
-    """The helper threads of one process. They sleep between calls. If one wakes up too late, it does nothing.
+    """The helper threads of one process. They sleep between calls. A thread that misses a call does nothing.
 
     take_part: the compiled forward pass. Its arguments are the address of the shared words, and that of a
     `layout.CALL`, or 0 to help with the running call. multiply: returns the address of the compiled product
@@ -37,7 +37,7 @@ class Crew:
     def run(self, call: int, threads: int, layers: int) -> None:
         """Run the `layout.CALL` at this address on up to `threads` threads; on one if the helpers are busy.
 
-        threads: at most the `threads` of that record, which has scratch memory for no more.
+        threads: at most the record's `threads`, because only these have memory. layers: the number of layers.
         """
         if threads < 2 or not self._taken.acquire(blocking=False):
             words = np.zeros(shared_words(layers), dtype=np.int64)

@@ -23,7 +23,7 @@ from specdec.models.partial_head import spread
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 ALONE = 1 << 23
-"""If bytes of weights x tokens is at most this, a forward pass runs on one thread: two are no faster."""
+"""Up to this many bytes of weights x tokens, a forward pass runs on one thread, because two are no faster."""
 _LINE = 16
 """float32 numbers in a cache line of the processor. Each thread's own memory is a number of whole lines."""
 
@@ -206,7 +206,7 @@ class CompiledDecoder:
         return self._records([self._matrix(linear) for linear in linears], gated)
 
     def _records(self, matrices: Sequence[tuple[Packed, str, int]], gated: bool) -> int:
-        """The address of a product's `layout.MATRIX` records. matrices: (matrix, type, `limit`)."""
+        """The address of a product's first `layout.MATRIX`. matrices: (matrix, type of weights, `limit`)."""
         records = np.zeros(len(matrices), dtype=at.MATRIX)
         column = 0
         for record, (packed, kind, limit) in zip(records, matrices, strict=True):
@@ -222,7 +222,7 @@ class CompiledDecoder:
         return records.ctypes.data
 
     def _matrix(self, linear: nn.Linear) -> tuple[Packed, str, int]:
-        """A linear layer's matrix, the type of its weights, and the number of outputs that are used."""
+        """A linear layer's matrix, the type of its weights, and the `limit` of its record."""
         if self._stored is None:
             bias = None if linear.bias is None else linear.bias.detach()
             packed = pack(linear.weight.detach(), bias, self.kind)
@@ -233,7 +233,7 @@ class CompiledDecoder:
         return packed, self.kind, self._limit(linear, packed)
 
     def _limit(self, linear: nn.Linear, packed: Packed) -> int:
-        """The number of outputs that are used: all blocks of the output layer, which ends a row of logits."""
+        """The number of outputs that are written to the result; for the output layer also padding outputs."""
         return packed.outputs if linear is self._output else linear.weight.shape[0]
 
     def packed_tensors(self) -> dict[str, Tensor]:
@@ -262,7 +262,7 @@ class CompiledDecoder:
     ) -> Tensor:
         """Run the compiled forward pass on embeddings x [rows, width]; return logits [scored, columns].
 
-        Afterwards x is the output of the last layer. longest: see `RowTable`.
+        Afterwards x is the output of the last layer. plan: a `layout.PLAN`. table, longest: see `RowTable`.
         """
         rows = len(x)
         out = _floats(scored, columns)
@@ -287,7 +287,7 @@ class CompiledDecoder:
 
     @property
     def _columns(self) -> int:
-        """The number of logits that a call writes per token: `scored_ids`, padded to whole blocks."""
+        """The number of logits that a call writes for a token: `scored_ids`, rounded up to whole blocks."""
         return self.scored_ids + -self.scored_ids % at.LANES
 
     def _logits(self, x: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002  # `FrequentFirst` needs x
@@ -309,7 +309,7 @@ class CompiledDecoder:
 
     @property
     def rounded(self) -> str:
-        """The types of the numbers that are multiplied, in words."""
+        """The types of the numbers in matrix products, in words."""
         return "bfloat16 weights and inputs" if self.kind == at.PAIRS else f"{self.kind} weights"
 
     @cached_property
@@ -320,8 +320,7 @@ class CompiledDecoder:
 
 def _floats(*shape: int) -> Tensor:
     """Uninitialised memory for float32 numbers. torch's default dtype can't be relied on: transformers
-    changes it for the whole process while another thread loads a model.
-    """
+    changes it for the whole process while another thread loads a model."""
     return torch.empty(*shape, dtype=torch.float32)
 
 

@@ -57,7 +57,7 @@ def _normed(row, count, norm, out):
 
 @inner()
 def _taken(number, strips, threads):
-    """The strips that belong to a number from the phase's shared counter: the first one, and the end.
+    """The strips of the thread that got this number from the phase's shared counter: the first, and the end.
 
     A number gets half of a thread's equal share of the strips that lower numbers left, and at least one
     strip. So the last turns are short, and all threads finish at nearly the same time. Both results are
@@ -113,7 +113,7 @@ def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own, 
 
 @inner()
 def _multiply(matrix, strip, count, x, stride, rows, sums):
-    """Compute `count` strips from `strip` on into sums [rows, PART]. stride: bytes of a row of x."""
+    """Write the sums of `count` strips from `strip` on to sums [rows, PART]. stride: bytes of a row of x."""
     first = strip * at.STRIP
     blocks = min(count * at.STRIP, matrix.outputs - first) // at.LANES
     weights = matrix.weights + first // at.LANES * matrix.block_bytes

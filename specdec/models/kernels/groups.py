@@ -3,8 +3,10 @@
 The inputs of a matrix are rounded to int8 in groups of 32 (`rounding`). A token's inputs are stored group by
 group, each as
 
-    int8 [32]    float32, the group's step    then four bytes for each scale of the group's weights: int32
-    -offset * (sum of the scale's inputs), or float32 step * (sum of its inputs) if weights have minima
+    int8 [32]    the rounded inputs
+    float32      the group's step
+    4 bytes      for each scale of the weights: int32 -offset * (sum of the scale's inputs), or, if the
+                 weights have minima, float32 step * (sum of the scale's inputs)
 
 Each output adds its groups in order. Products of inputs that share a scale are first added as integers. This
 is exact: the bits do not depend on the order or the instructions. Then the output adds
@@ -93,7 +95,7 @@ def add_block(typingctx, weights, start, units, x, x_stride, rows, out):  # noqa
 
 
 def _add_unit(builder, kind: Quantised, unit, x, *rows):
-    """Add the products of one unit of the weights. x: address of its inputs. rows: see `_add_group`."""
+    """Add the products of one unit of the weights. x: address of its inputs. rows: passed to `_add_group`."""
     for offset in range(0, kind.head_bytes, LINE):
         prefetch(builder, builder.add(unit, I64(AHEAD + offset)))
 
@@ -198,7 +200,7 @@ def _unpacked(builder, kind, weights, side, vector):
 
 
 def _dots(builder, kind, weights, place, total):
-    """`total` plus the products of weights, four inputs in a vector, and the row's inputs at this address."""
+    """`total` plus the products of weights (four inputs in a vector) and the row's inputs at this address."""
     if PAIRED and not VNNI:
         return _paired_dots(builder, kind, weights, place, total)
     add = _four_dots if VNNI else _single_dots

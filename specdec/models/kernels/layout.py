@@ -16,7 +16,7 @@ PART = 4 * STRIP
 KINDS = ("float32", "float16", "bfloat16", "int8")
 """The types in which weights can be stored, from the most bytes to the fewest."""
 PAIRS = "bfloat16 pairs"
-"""The type of bfloat16 weights whose inputs are rounded to bfloat16 as well; two inputs share a word."""
+"""The type of bfloat16 weights whose inputs are rounded to bfloat16 as well, and multiplied in pairs."""
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, PAIRS: 4}
 """For each type, the bytes of weights per output that one step of the loop over the inputs reads."""
 PER_STEP = {kind: 2 if kind == PAIRS else 1 for kind in BYTES}
@@ -49,10 +49,10 @@ class Quantised(NamedTuple):
         factors or scales     float16 [16], then those of the minima if the type has minima
         whole numbers         if factored, int8 [span / scaled, 16], then those of the minima
         32 inputs, repeated   the low four bits of q, then the bits above them; or q as uint8 [8, 16, 4]
-    Bits lie in lines of uint8 [16 outputs, 4]; j is the byte, 0 to 3. The low bits take the lines i = 0 to 3:
-    input 8 i + j is in the low half of byte j and input 8 i + 4 + j in its high half. A fifth bit takes one
-    line: bit n = 0 to 7 of byte j belongs to input 4 n + j. A fifth and a sixth bit take two lines: those of
-    input 4 n + j are the bits 2 (n % 4) and 2 (n % 4) + 1 of byte j in line n // 4.
+    The bits of these inputs lie in lines of uint8 [16 outputs, 4]. For byte j = 0 to 3 of an output:
+        low four bits, line i = 0 to 3   input 8 i + j in the low half of byte j, 8 i + 4 + j in the high half
+        fifth bit, one line              input 4 n + j in bit n = 0 to 7 of byte j
+        fifth and sixth bit, two lines   input 4 n + j in two bits from bit 2 (n % 4) on, byte j, line n // 4
     """
 
     bits: int

@@ -19,7 +19,7 @@ def has(feature: str) -> bool:
 
 
 def multiplies_and_adds() -> bool:
-    """Whether the processor has fused multiply-add. Without it, LLVM would call a function for each."""
+    """Whether the processor has fused multiply-add. Without it, LLVM would call a function each time."""
     return platform.machine().lower() in ("arm64", "aarch64") or has("fma")
 
 

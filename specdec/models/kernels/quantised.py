@@ -36,8 +36,8 @@ class Fields(NamedTuple):
 def rounded_fields(values: np.ndarray, kind: str) -> Fields:
     """Quantise a matrix [outputs, inputs] to a type (`kind`) with neither minima nor factored scales.
 
-    In each group, a first scale maps the number of largest magnitude to the type's lowest whole number, and
-    all numbers are rounded with it. The stored scale is the one of smallest squared error for the result.
+    In each group, a first scale maps the number of largest magnitude to the lowest whole number that is used,
+    and all numbers are rounded with it. The stored scale is then chosen for the smallest squared error.
     """
     quantised = QUANTISED[kind]
     groups = values.reshape(len(values), -1, quantised.scaled)

@@ -89,7 +89,7 @@ POINTERS = {
 }
 """Types of the weights' addresses. `multiply` is compiled once for each type of weights in use."""
 _ARGUMENTS = ("weights", "x", "x_stride", "out", "out_stride", "steps")
-"""Addresses, strides between rows in bytes, and the number of steps; all int64."""
+"""Arguments of a tile's code, int64: addresses, strides between rows in bytes, and the number of steps."""
 
 
 @intrinsic
@@ -97,16 +97,16 @@ def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, 
     """out[rows, 16 blocks] = x[rows, inputs] times weights in blocks; strides in bytes, addresses as int64.
 
     weights: a pointer of one of `POINTERS`. start: bytes before the first block. rows: 1 to `MOST_ROWS`.
-    blocks: one of `_sides(rows)`.
+    blocks: one of `_block_counts(rows)`.
     """
 
     def codegen(_context, builder, signature, values):
         kind = next(kind for kind, pointer in POINTERS.items() if pointer == signature.args[0])
         first, start, rows, blocks, *rest = values
         functions = {
-            8 * count + side: _function(builder.module, kind, count, side)
+            8 * count + each: _function(builder.module, kind, count, each)
             for count in range(1, MOST_ROWS + 1)
-            for side in _sides(count)
+            for each in _block_counts(count)
         }
         address = builder.add(builder.ptrtoint(first, I64), start)
         call_one(builder, builder.add(builder.mul(rows, I64(8)), blocks), functions, [address, *rest])
@@ -115,7 +115,7 @@ def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, 
     return types.void(weights, *(types.int64,) * 8), codegen
 
 
-def _sides(rows: int) -> set[int]:
+def _block_counts(rows: int) -> set[int]:
     """The numbers of blocks that a tile of `rows` rows can have: `BLOCKS` for `rows` and for one row more
     (rows are split into almost equal tiles), and 1 at the end of a part."""
     return {1, *BLOCKS[rows - 1 : rows + 1]}

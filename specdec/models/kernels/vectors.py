@@ -122,7 +122,7 @@ def call_one(
     functions: Mapping[int, ir.Function],
     arguments: Sequence[ir.Value],
 ) -> None:
-    """Emits a call of the function in `functions` that has this number, an int64."""
+    """Emits code that calls the function whose key in `functions` is this number, an int64."""
     done = builder.append_basic_block("called")
     switch = builder.switch(number, done)
     for each, chosen in functions.items():

@@ -18,7 +18,7 @@ from specdec.models.other_tokenizer.strings import Strings
 from specdec.text import check_own
 
 _WORD_START = re.compile(r"(?<=.)(?= \S)|(?<=[^\S ])(?=\S)", re.DOTALL)
-"""Places where words begin: before a space and a visible character, and after a line break or a tab."""
+"""Where words begin: before a space that a visible character follows, and after a line break or a tab."""
 _LONGEST = 64
 """A text without spaces is cut after this many characters."""
 _REMEMBERED = 1 << 16
@@ -106,7 +106,7 @@ class Retokenizer:
         return Context(tuple(closed), word, decoder.getstate()[0], at_start)
 
     def _with_special(self, context: Context, token_id: int) -> Context:
-        """The context after a token without a string, which ends the word. The draft may lack it."""
+        """The context after a token without a string, which ends the word. The draft may lack this token."""
         special = self._special.get(token_id)
         closed = self._ids(context)
         if context == self.start and special in (None, *closed[-1:]):
@@ -114,7 +114,7 @@ class Retokenizer:
         return Context(closed if special is None else (*closed, special))
 
     def _encode(self, word: str, at_start: bool) -> tuple[int, ...]:
-        """The ids of a word inside a text, or at its start if `at_start`."""
+        """The ids of a word: at the start of a text if `at_start`, else in the middle."""
         if not word:
             return ()
         ids = self._remembered.get((word, at_start))

@@ -1,8 +1,8 @@
 """A draft model with another tokenizer, made to score the target's ids.
 
 Its q is the draft's distribution, restricted to tokens whose strings both tokenizers have, and renormalised.
-All other ids have the logit -inf. Everything else about drafting and verification stays as it is: any q is
-allowed, so the text keeps the target's distribution; under ERSD the very text stays the same.
+All other ids have the logit -inf. Any q is allowed, so drafting and verification are the usual ones, and the
+text keeps the target's distribution. Under ERSD, it is the same text as with any other draft.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ WORTHWHILE = 0.2
 class OtherTokenizerModel:
     """A `Model` over the target's ids that runs a draft model with another tokenizer.
 
-    draft: the model over its own ids. vocab_size: the number of ids that the target scores.
-    shared_ids: the target's ids that it can propose, int64 [n]. It takes texts of any length: if a text
-    exceeds the draft's context, its beginning is dropped. Other attributes are the draft's. shared_mass: the
-    target's mean probability on the shared tokens, where `decoding.shared_mass` has measured it; no method
-    accepts this draft's tokens more often. ValueError if the tokenizers share no token.
+    draft: the model over its own ids. vocab_size: the number of ids that the target scores. shared_ids: the
+    target's ids that the draft can propose, int64 [n]. shared_mass: the target's mean probability on these
+    ids, an upper bound of the acceptance with any method; None until `decoding.shared_mass` measures it.
+    Other attributes are the draft's. If a text exceeds the draft's context, its beginning is dropped.
+    ValueError if the tokenizers share no token.
     """
 
     context_length = sys.maxsize
@@ -61,7 +61,7 @@ class OtherTokenizerModel:
 
     @property
     def note(self) -> str:
-        """For the user, in sentences: how many tokens it can propose, and the draft's own note."""
+        """Sentences for the user: how many tokens the draft can propose, and the draft's own note."""
         known = f"It has another tokenizer, and can propose {len(self.shared_ids):,} of the target's tokens"
         if self.shared_mass is not None:
             known += f", to which the target gives {self.shared_mass:.0%} of its probability"
@@ -80,7 +80,7 @@ class OtherTokenizerModel:
         return OtherTokenizerSession(self)
 
     def target_ids(self, draft_ids: Sequence[int]) -> Sequence[int]:
-        """The target's tokenization of the text of these draft tokens, which is a part of a longer text."""
+        """The target's tokens for the text of these draft tokens, encoded as the middle of a longer text."""
         context = self._backwards.after(Context(()), draft_ids)
         return self._backwards.ids(context) if any(context) else ()
 
@@ -158,14 +158,14 @@ class OtherTokenizerSession:
         return logits
 
     def _path(self, context: Context, draft_ids: Sequence[int] = ()) -> tuple[int, ...]:
-        """The draft ids behind those in the draft's cache; only the last ones if its context is full."""
+        """The draft ids that follow the draft's cache; only the last ones that its context has room for."""
         room = self.model.draft.context_length - self._session.length
         return (*self.model.retokenizer.ids(context), *draft_ids)[-room:]
 
     def _score(self, paths: Sequence[tuple[int, ...]]) -> Requesting[list[Tensor]]:
         """Logits [draft vocabulary] at the end of each path. Nodes without a score are scored now."""
         if self.model.draft.capability != "tree" and not self._goes_on(paths[0]):
-            self._session.commit(())  # changed last tokens would branch off, which such a draft can't score
+            self._session.commit(())  # a changed last word would be a branch, which this draft can't score
             self._forget_scored()
         tokens: list[int] = []
         parents: list[int] = []
@@ -192,7 +192,7 @@ class OtherTokenizerSession:
         ]
 
     def _settle(self, unscored_too: bool = False) -> None:
-        """Commits the scored tokens of finished words to the draft's cache; with `unscored_too`, all tokens.
+        """Commits tokens of finished words to the draft's cache: the scored ones, or all if `unscored_too`.
 
         The last token of the whole context stays pending, because its logits are needed.
         """

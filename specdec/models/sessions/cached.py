@@ -130,7 +130,7 @@ class CachedSession:
 
 
 class TreeSession(CachedSession):
-    """Pending nodes form a tree. Masks let each node see the prefix, its ancestors and itself.
+    """A session whose pending nodes form a tree. A node sees the prefix, its ancestors and itself.
 
     ancestors_only=False lets each node see all earlier nodes: a wrong mask, which the self-check must notice.
     """

@@ -41,7 +41,7 @@ REPLACED = ("keys", "values", "indexer_keys", "indexer_position_ids")
 class State(NamedTuple):
     """A model's cache after it has read the first `read` tokens of a text.
 
-    cache: the argument of the model's `forward`, by its name; empty before the first call.
+    cache: the cache, by the name of its argument in the model's `forward`; empty before the first call.
     """
 
     read: int
@@ -52,7 +52,7 @@ class StateSession:
     """A session for one sequence of pending tokens, with the model's own cache.
 
     States are copied before each forward pass; keys and values of ordinary attention layers are cropped
-    instead. A model that takes positions is given them, because some do not derive them from their cache.
+    instead. Models that take positions get them, because some models do not derive them from their cache.
     restoring=False keeps states that have read rejected tokens: a mistake for the self-check to find.
     """
 
@@ -165,8 +165,7 @@ def state_tensors(value: Any) -> list[Tensor]:
 def _short_chunks(scans: Sequence[Any], rows: int) -> Iterator[None]:
     """Shortens the chunks of state space layers on a CPU for a forward pass over `rows` tokens.
 
-    transformers pads tokens to whole chunks, of 256 tokens in most models. This changes only the order of
-    sums.
+    transformers pads tokens to whole chunks, mostly of 256. Shorter ones only change the order of sums.
     """
     chunks = {scan: scan.chunk_size for scan in scans if type(getattr(scan, "chunk_size", None)) is int}
     short = max(SHORTEST_CHUNK, 1 << (rows - 1).bit_length())

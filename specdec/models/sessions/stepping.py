@@ -19,7 +19,7 @@ OWN_CACHES = ("past_key_values", "cache_params", "state")
 
 
 class PlainSession:
-    """One pending token at a time. Each needs a forward pass over the whole text. Fits any causal model."""
+    """A session without a cache. Its one pending token takes a forward pass over the whole text."""
 
     must_catch_up = False
 
@@ -70,7 +70,7 @@ class PlainSession:
 
 
 class SteppingSession(PlainSession):
-    """One pending token at a time, with the model's own cache, which may contain states of any kind."""
+    """A session for one pending token at a time, with the model's own cache and states of any kind."""
 
     _cache: dict[str, object] | None
     _fed: int
