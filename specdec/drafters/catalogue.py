@@ -84,7 +84,7 @@ def checked_drafter(drafter: Any) -> Drafting:
 
 def has_tree(method: str, drafter: Drafting) -> bool:
     """Whether a run with these settings drafts along a topology."""
-    return bool(METHODS[method].drafts) and entry_of(drafter).has_tree
+    return METHODS[method].drafts and entry_of(drafter).has_tree
 
 
 def _by_model(parts: Parts) -> Drafter:

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 from specdec.topology import Topology
 
-_KINDS = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99)
-"""Probabilities that divide the drafted tokens into classes ("kinds")."""
-_ASSUMED = tuple(0.3 + 0.67 * (low + high) / 2 for low, high in zip((0, *_KINDS), (*_KINDS, 1), strict=True))
+_EDGES = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99)
+"""Probabilities that divide the drafted tokens into classes."""
+_ASSUMED = tuple(0.3 + 0.67 * (low + high) / 2 for low, high in zip((0, *_EDGES), (*_EDGES, 1), strict=True))
 """For each class, the share of its tokens that is assumed to be accepted."""
 _PRIOR = 6.0
 """An assumed share counts as much as this many observed tokens."""
@@ -63,7 +63,7 @@ class Stopping:
         # for each class of tokens, how many were tried, and how many of them were right
         self._classes = [[_PRIOR, _PRIOR * share] for share in _ASSUMED]
         self._acceptance: dict[int, float] = {}
-        self._firsts: dict[int, tuple[int, int]] = {}  # row -> its first child, and the kind of its token
+        self._firsts: dict[int, tuple[int, int]] = {}  # row -> its first child, and the class of its token
         self._copied: Sequence[float] = ()
         self._any = [0.0, 0.0]  # the same counts for first children of all classes, without an assumed share
         self._rested, self._rest = 0, _SHORT_REST
@@ -113,9 +113,9 @@ class Stopping:
         """Estimates the acceptance of the children of some rows. first: for each row, the draft model's
         probability of its first child, at temperature 1."""
         for row, probability in first.items():
-            children, kind = topology.children[row], bisect(_KINDS, probability)
-            self._firsts[row] = children[0], kind
-            tried, right = self._classes[kind]
+            children, number = topology.children[row], bisect(_EDGES, probability)
+            self._firsts[row] = children[0], number
+            tried, right = self._classes[number]
             chance, left = right / tried, self._acceptance[row]
             for child in children:
                 self._acceptance[child] = left * chance
@@ -135,15 +135,15 @@ class Stopping:
     def rename(self, rows: Mapping[int, int]) -> None:
         """Renumber the rows of the tree. rows: {old number: new number}; rows that it lacks are forgotten."""
         self._firsts = {
-            rows[row]: (rows[child], kind) for row, (child, kind) in self._firsts.items() if row in rows
+            rows[row]: (rows[child], number) for row, (child, number) in self._firsts.items() if row in rows
         }
 
     def learn(self, accepted: Sequence[int]) -> None:
         """Count the verified first children of the round. accepted: row numbers of the accepted nodes."""
         for row in (0, *accepted):
             if row in self._firsts:
-                child, kind = self._firsts[row]
-                _count(self._classes[kind], child in accepted)
+                child, number = self._firsts[row]
+                _count(self._classes[number], child in accepted)
                 _count(self._any, child in accepted)
 
 

@@ -19,12 +19,13 @@ class Entry(NamedTuple):
     name, long_name: a short name for menus and figures, and the full name.
     sentence: what the method does.
     verify: the function that decides a round.
-    drafts: how a node's children are drafted; empty if the method drafts nothing.
     mark, dash: its symbol and its line style in figures, in plotly's words.
     drafter_invariant: whether a seed gives the same text with every drafter.
     noise: the class of its random numbers: `RoundNoise` for rules that decide on several positions at once,
     `PositionNoise` for all others.
-    independent: whether children are independent draws.
+    drafts: whether the method drafts tokens.
+    independent: whether a node's children are independent draws, of which equal ones are one child. Otherwise
+    they are the first arrivals of the race under the draft.
     by_index: whether a child's acceptance depends on its index and not on the rest of the tree (Equation 3 of
     the paper), so that trees can be grown from these acceptances.
     """
@@ -33,17 +34,14 @@ class Entry(NamedTuple):
     long_name: str
     sentence: str
     verify: Verifier
-    drafts: str
     mark: str
     dash: str
     drafter_invariant: bool = False
     noise: type[PositionNoise] = PositionNoise
+    drafts: bool = True
     independent: bool = False
     by_index: bool = True
 
-
-_FIRST_ARRIVALS = "the first arrivals of the race under the draft, without replacement"
-_DRAWS = "independent draws from the draft; equal draws are one child"
 
 METHODS = {
     "ar": Entry(
@@ -51,10 +49,10 @@ METHODS = {
         long_name="autoregressive decoding",
         sentence="The target writes alone, one token per call.",
         verify=ersd.sample,
-        drafts="",
-        drafter_invariant=True,
         mark="diamond",
         dash="dot",
+        drafter_invariant=True,
+        drafts=False,
     ),
     "gsd": Entry(
         name="GSD",
@@ -62,7 +60,6 @@ METHODS = {
         sentence="A drafted token is accepted with probability p / q. If it is rejected, a token is sampled "
         "from the residual.",
         verify=gsd.verify,
-        drafts=_FIRST_ARRIVALS,
         mark="circle",
         dash="solid",
     ),
@@ -72,7 +69,6 @@ METHODS = {
         sentence="Both models run a race with the same random numbers. A drafted token is accepted if it "
         "wins the target's race.",
         verify=ersd.verify,
-        drafts=_FIRST_ARRIVALS,
         drafter_invariant=True,
         mark="square",
         dash="dash",
@@ -83,7 +79,6 @@ METHODS = {
         sentence="Whole paths of drafted tokens are tested, from the leaves of the tree upwards. If the tree "
         "is one path, this is block verification.",
         verify=traversal.verify,
-        drafts=_FIRST_ARRIVALS,
         mark="triangle-up",
         dash="longdash",
         noise=RoundNoise,
@@ -95,7 +90,6 @@ METHODS = {
         sentence="Independent drafts are tested one by one. After each rejection the residual replaces the "
         "target's distribution.",
         verify=specinfer.verify,
-        drafts=_DRAWS,
         mark="x",
         dash="dashdot",
         independent=True,
@@ -106,7 +100,6 @@ METHODS = {
         long_name="SpecTr's k-sequential selection",
         sentence="Independent drafts are tested one by one, all with the same threshold.",
         verify=spectr.verify,
-        drafts=_DRAWS,
         mark="cross",
         dash="longdashdot",
         independent=True,

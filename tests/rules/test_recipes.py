@@ -39,7 +39,6 @@ ENTRY = '''    "matching": Entry(
         long_name="matching of a sample",
         sentence="Sample the target, and accept the draft that equals the sample.",
         verify=matching.verify,
-        drafts=_FIRST_ARRIVALS,
         mark="star",
         dash="longdash",
     ),
