@@ -1,9 +1,9 @@
-"""The server functions of "You draft": they verify a guess, or write the rest of a story with the target
+"""The server functions of "You draft": one verifies a guess, the other writes the whole story with the target
 alone.
 
-The server stores no run. Each question carries the story so far and the typed words. Under ERSD,
-the story, these words, the seed and the temperature decide the answer (`rounds`). The models are always the
-embedded story models: anyone can continue a story, and a question costs the same on every server.
+The server stores no run. Each guess carries the story so far, the typed words, the seed and the temperature,
+and under ERSD these decide the answer (`rounds`). The models are always the embedded story models: anyone can
+continue a story, and a question costs the same on every server.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _readings(pair: ModelPair, typed: str, ids: Sequence[int]) -> list[list[int]
 
 
 def _agreed(reading: Sequence[int], round: Round) -> int:
-    """The number of tokens at the start of `reading`, one version of the guess, that the round accepted."""
+    """How many tokens at the start of `reading`, one version of the guess, the round accepted."""
     accepted = [token.id for token in round.tokens[: round.num_accepted]]
     return next(
         (i for i, ids in enumerate(zip(reading, accepted, strict=False)) if ids[0] != ids[1]), len(accepted)
@@ -171,8 +171,8 @@ def _statuses(pair: ModelPair, read: Sequence[int], round: Round) -> list[Answer
 
 
 def _texts(pair: ModelPair, prompt_ids: Sequence[int], ids: Sequence[int], ended: bool) -> list[str]:
-    """The text that each token adds. Text that a later token may still change is added by the token that
-    settles it, or at the end of the story."""
+    """The text that each token adds. Text that later tokens can still change counts as added by the token
+    after which it cannot change any more, or by the story's last token."""
     stream = TextStream(pair.tokenizer, prompt_ids)
     texts = [stream.push(token_id) for token_id in ids]
     if ended:

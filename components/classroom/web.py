@@ -47,8 +47,8 @@ lists the requests that cost more. A "join" costs so much that one address can t
 the long run."""
 
 _LOOKS = 20.0, 4.0
-"""The number of times that one client may request the state of a room: at once, and per second in the long
-run. A request with an old version is answered at once, so nothing else slows its client down."""
+"""How often one client may request the state of a room: this many times at once, and this many per second in
+the long run. A request that names an old version does not wait, so only this limit slows its client down."""
 
 _Token = Annotated[str, Header(alias="x-class-token")]
 _Code = Annotated[str, Field(max_length=24)]

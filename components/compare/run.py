@@ -69,10 +69,8 @@ def _shared(request: Any) -> VisitorSettings:
 
 
 def _expected(request: Mapping[str, Any], models: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Returns `models`, the loaded models.
-
-    ValueError if the request reuses an earlier reference run that other models wrote.
-    """
+    """Check that `models`, the loaded models, also wrote the reference run, if the request reuses an earlier
+    one. Returns `models`; ValueError if other models wrote that run."""
     if not request.get("reference") and request.get("models") != models:
         raise ValueError(
             "other models were loaded since these texts were written; press Run to compare again"

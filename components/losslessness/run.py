@@ -122,7 +122,8 @@ def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:
 def _decoded(
     settings: CheckSettings, interval: float
 ) -> Generator[tuple[str, dict[str, Any]] | None, None, None]:
-    """Run the check in small steps. Some steps yield the phase and the fields of an update."""
+    """Run the check in small steps. A step yields the phase and the fields of an update, or None between two
+    updates."""
     check = new_check(settings)
     yield "running", opening(settings, check)
     end = due = time.monotonic()

@@ -140,8 +140,8 @@ class Queue:
     def _turns(self) -> list[str]:
         """The addresses with jobs that may work in this cycle.
 
-        A new address begins with the least payment of the others. If one address had the model alone before,
-        the new one begins with that address's payment before its last step, because it waited for this step.
+        A new address counts as having paid as much as the address that has paid least. If one address had the
+        model alone, its payment before its last step counts, because the new address waited for this step.
         """
         present = dict.fromkeys(job.address for job in self._jobs)
         least = min((self._paid[address] for address in present if address in self._paid), default=0.0)
@@ -221,7 +221,8 @@ class Queue:
         return STEP if len(rows) < 2 else max(LIGHT, min(STEP // len(rows), *rows.values()))
 
     def _first(self, address: str, room: int) -> list[Job]:
-        """The runs of this address that have waited longest and fit into a step, at least one."""
+        """The runs of this address that have waited longest and have at most `room` rows together; at least
+        one run."""
         jobs = [job for job in self._jobs if job.batch is not None and job.address == address]
         fitting = sum(rows <= room for rows in accumulate(map(_rows, jobs)))
         return jobs[: max(1, fitting)]
