@@ -126,7 +126,7 @@ def _begun(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:
 
 
 def story_models(pair: Pair) -> ModelPair:
-    """The story models of this package on the CPU. A copy is loaded if the page does not have them there.
+    """The story models of this package on the CPU. If they are not the page's pair, a copy is loaded.
 
     The function never waits for a download, which would block the questions of all other visitors."""
     here = lazy.present(pair) if lazy.is_loaded(pair) else zero_gpu.embedded()

@@ -101,7 +101,7 @@ class Drafting:
         self.ended = len(self.pieces) >= LONGEST or not result.token_ids
 
     def go_on(self) -> None:
-        """Start the next round."""
+        """Start the next round, unless the text has ended."""
         if not self.ended:
             self.number, self.result, self.proposed = self.number + 1, None, {}
 

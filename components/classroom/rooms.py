@@ -169,7 +169,7 @@ class Room:
         self.changed()
 
     def draft(self, drafting: Drafting | None) -> None:
-        """Start or end the mode in which the class is the draft."""
+        """Let the class be the draft of this text. None ends that."""
         self.place, self.drafting = None, drafting
         self.changed()
 
@@ -259,8 +259,8 @@ class Rooms:
         return room
 
     def known(self, code: str, token: str) -> Room:
-        """The room with this code, for its lecturer or one of its students. `HTTPException` for anyone else;
-        it does not reveal whether the room exists."""
+        """The room with this code, if the token is its lecturer's or a student's. Otherwise `HTTPException`,
+        which does not reveal whether the room exists."""
         self._sweep()
         room = self._rooms.get(code)
         if room is None or not (room.leads(token) or token in room._students):

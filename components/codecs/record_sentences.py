@@ -32,7 +32,7 @@ PROMPTS = (
 
 
 def main() -> None:
-    """Write the file."""
+    """Record all sentences and write them to the file `RECORDED`."""
     torch.set_num_threads(1)
     pair = specdec.load_pair("stories")
     sentences = [sentence(pair, prompt, method) for method in channel.METHODS for prompt in PROMPTS]

@@ -36,7 +36,7 @@ def write(pair: Pair) -> None:
 
 
 def record(pair: Pair) -> dict[str, Any]:
-    """Decode all columns.
+    """Decode all columns, and return the comparison as data.
 
     The data has these parts. shared: the settings that all columns share. models: the models. lanes: tree and
     rounds of each column; the keys are the columns in the notation of the address.

@@ -140,7 +140,8 @@ def _decoded(
 
 
 def _some(check: Check, decodes: int) -> list[tuple[int, float]]:
-    """Decode for about `_TURN` seconds. Returns the points that were added to the path of the p-value."""
+    """Decode for about `_TURN` seconds, until the check has `decodes` decodes. Returns the new points of the
+    p-value's curve: (decodes so far, p-value)."""
     marks = {round(decodes * i / _POINTS) for i in range(1, _POINTS + 1)}
     path, end = [], time.monotonic() + _TURN
     while check.decodes < decodes and time.monotonic() < end:

@@ -27,7 +27,7 @@ DECODE = "live"
 RUN = ("trace", "round", "decision")
 """The names in the address that say which recorded run is shown. They have no prefix either."""
 VIEWS = ("story", "race", "trees", "codec", "experiments", "compare", "payoff")
-"""Parts that register themselves in the browser, most of them when their view is first opened."""
+"""Parts whose scripts register them in the browser, most of them when their view is first opened."""
 _FOLLOWS = {"tree": [row.setting.address for row in TABLE.values() if row.shapes]}
 """For each setting of a run that is computed from others, the settings from which it is computed, by their
 names in the address. If an address has one of these but not the computed one, the computed one becomes empty.

@@ -38,7 +38,7 @@ THREAD = "rounds"
 """The name of the working thread."""
 SWITCH_INTERVAL = 0.0005
 """Python's switch interval in seconds. After each of its many small computations, the working thread may wait
-this long for another thread that computes. With the default of 5 ms, every update of a page would cost more.
+this long for another thread that computes. With the default of 5 ms, each update would delay it more.
 """
 STEP = 128
 """The most rows of a step, unless a single run has more. A larger step would not be faster per row, and a new
@@ -80,7 +80,7 @@ class Queue:
     ) -> Job:
         """Queue a job. RuntimeError if the system has no thread left; the next call tries again.
 
-        begins_run: the steps lead to a run. key: the name of the measurement that the run needs, if any.
+        begins_run: whether the steps return a run. key: names the measurement that the run needs, if any.
         """
         job = Job(owner, steps, begins_run, key)
         with self._lock:
