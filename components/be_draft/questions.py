@@ -76,13 +76,13 @@ def _guessed(pair: Pair, asked: Guess) -> Answer:
     tokens that it drafted at the same place, the number of accepted ones, and the seconds of drafting. ended:
     whether the story is over.
     """
-    small, prompt_ids = _begun(pair, asked)
+    small, prompt_ids = _models_and_opening(pair, asked)
     # The error message names an id that is no token. The slice keeps the ids before it out of the message.
     written = small.encode(asked.written) if asked.written else []
     ids, sampling = [*prompt_ids, *written], {"temperature": asked.temperature}
     readings = _readings(small, asked.typed, ids)
     round = played(small, ids, readings, asked.seed, **sampling)
-    read = max(readings, key=lambda reading: _agreed(reading, round), default=[])
+    read = max(readings, key=lambda reading: _num_accepted(reading, round), default=[])
     tree, drafters = Written([read]).topology, {"draft": None, "ngram": NGram()}
     others = {
         name: in_their_place(small, ids, tree, asked.seed, drafter, **sampling)._asdict()
@@ -103,7 +103,7 @@ def _guessed(pair: Pair, asked: Guess) -> Answer:
 
 def _alone(pair: Pair, asked: Whole) -> Answer:
     """Let the target write the story alone, one call per token. The answer has the token ids and the text."""
-    small, prompt_ids = _begun(pair, asked)
+    small, prompt_ids = _models_and_opening(pair, asked)
     plain = specdec.generate(
         small,
         prompt_ids,
@@ -116,7 +116,7 @@ def _alone(pair: Pair, asked: Whole) -> Answer:
     return {"ids": plain.token_ids, "text": "".join(texts)}
 
 
-def _begun(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:
+def _models_and_opening(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:
     """The story models, and the token ids of the story's opening."""
     small = story_models(pair)
     lazy.use_threads(small)
@@ -151,7 +151,7 @@ def _readings(pair: ModelPair, typed: str, ids: Sequence[int]) -> list[list[int]
     return readings
 
 
-def _agreed(reading: Sequence[int], round: Round) -> int:
+def _num_accepted(reading: Sequence[int], round: Round) -> int:
     """How many tokens at the start of `reading`, one version of the guess, the round accepted."""
     accepted = [token.id for token in round.tokens[: round.num_accepted]]
     return next(

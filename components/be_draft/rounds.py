@@ -62,9 +62,9 @@ def played(
     """
     people = Written(continuations)
     if not people.topology.num_draft_tokens:
-        return _first(pair, text_ids, 0, method="ar", seed=seed, **options)
+        return _first_round(pair, text_ids, 0, method="ar", seed=seed, **options)
     tree = people.topology
-    return _first(pair, text_ids, tree.depth, drafter=people, topology=tree, seed=seed, **options)
+    return _first_round(pair, text_ids, tree.depth, drafter=people, topology=tree, seed=seed, **options)
 
 
 class Kept(NamedTuple):
@@ -92,11 +92,11 @@ def in_their_place(
     if not tree.num_draft_tokens:
         return Kept(0, 0, 0.0)
     options = {"drafter": drafter, "topology": tree, "detail": False, **sampling}
-    round = _first(pair, text_ids, tree.depth, seed=seed, **options)
+    round = _first_round(pair, text_ids, tree.depth, seed=seed, **options)
     return Kept(len(round.nodes), round.num_accepted, round.seconds.draft)
 
 
-def _first(pair: ModelPair, text_ids: Sequence[int], depth: int, **options: Any) -> Round:
+def _first_round(pair: ModelPair, text_ids: Sequence[int], depth: int, **options: Any) -> Round:
     """The first round of a run with a tree of this depth. The run has room for one token more than the round
     can yield, so that only an end of the text can end the round early."""
     with closing(specdec.stream(pair, text_ids, max_new_tokens=depth + 2, **options)) as run:

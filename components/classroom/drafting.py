@@ -86,7 +86,7 @@ class Drafting:
         if student in self.proposed:
             raise HTTPException(409, "You have sent a guess already.")
         before = "".join([self.prompt, *(piece for piece, _ in self.pieces)])
-        if not (word := _as_it_begins(before, written(text))):
+        if not (word := _capitalised(before, written(text))):
             raise HTTPException(422, "Write a word or a punctuation mark.")
         self.proposed[student] = word
 
@@ -120,7 +120,7 @@ def written(text: str) -> str:
     return " ".join("".join(shown).split())[:MOST_CHARACTERS]
 
 
-def _as_it_begins(before: str, word: str) -> str:
+def _capitalised(before: str, word: str) -> str:
     """The word, capitalised if it begins a sentence. Students type it in lower case, because their page
     switches off the automatic capitals of phones."""
     begins = before.rstrip(' "').endswith((".", "!", "?"))
@@ -138,7 +138,7 @@ def checked(pair: ModelPair, text_ids: Sequence[int], proposed: Iterable[str], s
     ended = by_class.finish == "eos"
     tokens = list(by_class.tokens)
     if not ended:
-        tokens += _to_the_words_end(pair, [*text_ids, *(token.id for token in tokens)], seed)
+        tokens += _rest_of_word(pair, [*text_ids, *(token.id for token in tokens)], seed)
     return Checked(
         [(text, counts[text], accepted[: len(ids)] == ids) for text, ids in drafts.items()],
         counts.total() - sum(counts[text] for text in drafts),
@@ -154,7 +154,7 @@ def _ids(pair: ModelPair, text: str) -> list[int]:
     return pair.encode(f" {text}" if text[0].isalnum() else text)[:_MOST_TOKENS]
 
 
-def _to_the_words_end(pair: ModelPair, text_ids: Sequence[int], seed: int) -> list[Token]:
+def _rest_of_word(pair: ModelPair, text_ids: Sequence[int], seed: int) -> list[Token]:
     """The tokens that the target writes until the current word ends."""
     plain: dict[str, Any] = {"method": "ar", "max_new_tokens": _MOST_TOKENS, "detail": False, **_SAMPLING}
     run = specdec.stream(pair, text_ids, seed=seed, **plain)

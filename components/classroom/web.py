@@ -142,7 +142,7 @@ class Hall:
 
     async def _draft(self, body: _Draft, token: _Token = "") -> _Said:
         room = self._led(token, body.room)
-        room.draft(await self._in_thread(self._begun, body.prompt))
+        room.draft(await self._in_thread(self._new_draft, body.prompt))
         return view_of(room, token)
 
     async def _check(self, body: _InRoom, token: _Token = "") -> _Said:
@@ -175,7 +175,7 @@ class Hall:
     async def _in_thread(self, act: Callable[..., _T], *given: Any) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, act, *given)
 
-    def _begun(self, prompt: str) -> drafting.Drafting:
+    def _new_draft(self, prompt: str) -> drafting.Drafting:
         return drafting.Drafting(prompt, story_models(self.pair).encode(prompt), _SEED)
 
     def _verified(self, text: drafting.Drafting, words: list[str]) -> drafting.Checked:

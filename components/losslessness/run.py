@@ -130,7 +130,7 @@ def _decoded(
     end += MOST_SECONDS
     path: list[tuple[int, float]] = []
     while check.decodes < settings.decodes and time.monotonic() < end:
-        path += _some(check, settings.decodes)
+        path += _decode_some(check, settings.decodes)
         if time.monotonic() < due:
             yield None
             continue
@@ -139,7 +139,7 @@ def _decoded(
     yield "done", {"path": path, **_so_far(check)}
 
 
-def _some(check: Check, decodes: int) -> list[tuple[int, float]]:
+def _decode_some(check: Check, decodes: int) -> list[tuple[int, float]]:
     """Decode for about `_TURN` seconds, until the check has `decodes` decodes. Returns the new points of the
     p-value's curve: (decodes so far, p-value)."""
     marks = {round(decodes * i / _POINTS) for i in range(1, _POINTS + 1)}

@@ -133,7 +133,7 @@ class Queue:
         for address in turns:
             self._do_steps(address)
         room = self._room()
-        chosen = [job for address in turns for job in self._first(address, room)]
+        chosen = [job for address in turns for job in self._oldest(address, room)]
         for batch in dict.fromkeys(job.batch for job in chosen if job.batch is not None):
             self._decode(batch, [job for job in chosen if job.batch is batch])
 
@@ -220,7 +220,7 @@ class Queue:
             rows[job.address] += _rows(job) if job.batch is not None else 0
         return STEP if len(rows) < 2 else max(LIGHT, min(STEP // len(rows), *rows.values()))
 
-    def _first(self, address: str, room: int) -> list[Job]:
+    def _oldest(self, address: str, room: int) -> list[Job]:
         """The runs of this address that have waited longest and have at most `room` rows together; at least
         one run."""
         jobs = [job for job in self._jobs if job.batch is not None and job.address == address]
