@@ -87,7 +87,7 @@ class Lossless {
 
   callsIn({ setup, calls, emitted, accepting }) {
     const drafted = setup.method === "ar" ? "nothing drafted" : `${share(accepting / calls)} accept a draft`;
-    return `${count(emitted)} tokens in ${count(calls)} calls; ${drafted}`;
+    return `${count(emitted)} in ${count(calls)} calls; ${drafted}`;
   }
 
   drawBars(width, height) {

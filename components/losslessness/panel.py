@@ -32,7 +32,7 @@ _SIBLINGS = " This mistake needs siblings, so on a sequence nothing changes."
 _SHOWN: dict[str, int] = json.loads(SHOWN.read_text())
 _SHOWS = "With the default settings, half of all checks find this mistake within {:,} decodes."
 _NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no verifier to break."
-_BREAK = "This adds a mistake to the verifier. See whether the check finds it."
+_BREAK = "This adds a mistake to the verifier, which the check may find."
 
 FAULTS_IN_WORDS: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("faults.json").read_text())
 """For each fault of `specdec.exactness.faults`: its title, and a text about what is wrong."""
