@@ -108,8 +108,8 @@ def build(
 def main(arguments: list[str] | None = None) -> None:
     """Serve the page for the pair that the command line names.
 
-    A pair of this project is loaded while the open page plays a recorded run. Any other pair is loaded before
-    the page opens, because its load may fail. While the coder pair is loaded, a small pair answers.
+    The page opens before a pair of this project is loaded, and plays a recorded run meanwhile. Any other pair
+    is loaded first, because its load may fail. Until the coder pair is loaded, a small pair answers visitors.
     """
     memory.share_arenas()
     ports.allow_connections()
@@ -155,10 +155,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _name(wanted: Namespace) -> str | None:
-    """The name of this project's pair that the page opens with; None for any other pair.
+    """The name of this project's pair that the page opens with. None for any other pair, and on ZeroGPU.
 
-    Without an option it is "smollm2", or "stories" if SmolLM2's weights are not available. For the coder pair
-    it names the small pair that answers while the coder pair is loaded. On ZeroGPU it is None. ValueError if
+    Without an option the name is "smollm2", or "stories" if SmolLM2's weights are not available. With the
+    option for the coder pair it is the small pair that answers until the coder pair is loaded. ValueError if
     the requested pair cannot be loaded.
     """
     if wanted.target or wanted.draft or zero_gpu.here():
@@ -192,7 +192,7 @@ def _load(wanted: Namespace, name: str | None) -> Pair:
 
 
 def _load_next(first: LazyPair, *names: str, **options: Any) -> Pair:
-    """Load another pair, after the first one. The first pair answers sooner if it is loaded alone."""
+    """Load another pair after `first`, because `first` is ready sooner if it is loaded alone."""
     with suppress(ValueError):  # the first pair's error is reported by its own users
         first.load()
     return lazy.load(*names, **options)

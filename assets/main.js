@@ -31,7 +31,7 @@ const VIEWS = {
   replay: mountReplay,
   result: mountAside,
   setup: mountSetup,
-  shown: (_, { updates }) => store.receiveAll(updates), // the panel may be served alone, without a run to choose
+  shown: (_, { updates }) => store.receiveAll(updates), // the run of a panel that is served alone
   statistics: mountStatistics,
   stepper: mountStepper,
   text: mountText,

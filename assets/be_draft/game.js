@@ -4,7 +4,8 @@
 import { sum } from "../shared/totals.js";
 
 /**
- * The server's answer to one guess, and the seconds that it took to type the guess.
+ * Kept: the result of another drafter in a round. Played: the server's answer to a guess, and the seconds that the
+ * visitor took to type it. Total: the sums of one drafter, and its seconds in each round in which it drafted.
  * @typedef {{ drafted: number, accepted: number, seconds: number }} Kept
  * @typedef {import("../types.d.ts").Token} Token
  * @typedef {{ text: string, status: import("../types.d.ts").Status, p: number | null }} Typed

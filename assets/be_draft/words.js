@@ -58,5 +58,5 @@ export function outcome(game) {
   const same = shared(written, alone.ids);
   if (same === written.length && same === alone.ids.length && alone.text === game.text)
     return `The same text, letter by letter: guesses can change the speed only. The large model alone needed ${calls}.`;
-  return `The two texts differ after ${same} of ${written.length} tokens, because two computations of the same number differed in the last bit of their results. The large model alone needed ${calls}.`;
+  return `The two texts differ after ${same} of ${written.length} tokens, because a call over several tokens rounds differently from a call over one token. The large model alone needed ${calls}.`;
 }

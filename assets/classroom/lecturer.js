@@ -17,7 +17,7 @@ let stop = () => {};
 let sending = Promise.resolve(); // actions are sent one after another, because steps must not overtake each other
 let unsent = 0; // actions that are not sent yet
 const shown = new Set(); // questions whose answers the class has seen
-const views = []; // draw(who, state, message)
+const views = []; // functions that draw, called with { who, state, message }
 let message = null;
 
 const key = ({ lesson, step }) => `${lesson}/${step}`;

@@ -88,7 +88,7 @@ function draw() {
   for (const selector of [".outcome", ".drawn", ".why"]) find(selector).replaceChildren();
   if (place) drawStep(shown);
   else if (draft) drawDraft(shown);
-  else drawWords("", "You are in", "Wait for the lecturer to begin. This page then follows by itself.");
+  else drawWords("", "You are in", "Wait for the lecturer to begin. This page then follows the lecturer by itself.");
   if (isNew) scrollTo(0, 0);
 }
 

@@ -39,7 +39,7 @@ export function stale(written) {
   return state.columns.filter((column) => column.method !== "ar" && laneOf(column)?.asked !== written(column));
 }
 
-// Shows a record { shared, models, lanes: by columns' settings } while there is no run. next: the prompt of Run.
+// Shows a record { shared, models, lanes: by columns' settings } while there is no run. next: Run decodes this prompt.
 export function showRecorded({ shared, models, lanes }, next, written) {
   if (state.phase !== "idle") return;
   const decoded = (name, asked) => {

@@ -12,7 +12,7 @@ import { account } from "./lanes.js";
 import { setStage, stage } from "./opening.js";
 import { isPlaying, onPlayer } from "./player.js";
 
-const WHY = "specdec.why"; // kept once the race was opened
+const WHY = "specdec.why"; // stored once the visitor has opened the race
 const SIMILAR = 0.1; // gains that differ by less than this count as equal
 
 let recording = null; // the figures of the recorded run that was shown last
@@ -59,7 +59,7 @@ function gainWords() {
   if (state.setup === null) return ["", ""]; // the next run has not begun yet
   const found = isMeasured(state) ? speed(state) : null;
   if (found === null || found.isBusy || state.setup.method === "ar") return ["", account()];
-  const steps = `${state.rounds.length} slow calls of the large model instead of ${state.baseline.length}. Each waits for guesses, too.`;
+  const steps = `${state.rounds.length} slow calls of the large model instead of ${state.baseline.length}. Each of them also waits for guesses.`;
   return [resultWords(state, found, false), steps];
 }
 

@@ -5,7 +5,7 @@ import { onFields } from "../page/setup.js";
 import { keep, kept } from "../shared/memory.js";
 import { makeButton } from "../shared/view.js";
 
-const MORE = "specdec.more"; // kept if the visitor sees all controls
+const MORE = "specdec.more"; // stored while the visitor has all controls opened
 
 export function mountDrawer(element) {
   mountMethods();

@@ -49,7 +49,7 @@ class Lane {
     this.track.append(this.svg);
   }
 
-  // Computes the blocks. seconds: their times; guesses: the small model's parts of these; tokens: how many.
+  // Computes the blocks from, for each block, its seconds, the small model's part of these, and its number of tokens.
   layout({ seconds, guesses, tokens }, scale) {
     const dot = 1 / devicePixelRatio;
     const whole = (pixels) => Math.round(pixels / dot) * dot; // blurred edges of blocks would merge

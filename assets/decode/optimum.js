@@ -5,7 +5,7 @@ import { percent } from "../shared/labels.js";
 
 const JOINTLY =
   "decides on several positions at once, so its acceptance at a single position may be above that position's optimum";
-const LARGE = "so many drafts or tokens that the optimum is computed at every eighth position only, or not at all";
+const LARGE = "with many drafts or tokens the optimum is computed only at every eighth position, or not at all";
 
 // The share of the optimum, and a note with the counts behind it. reached: the sums of `Totals`.
 export function reachedWords({ reached, rounds }, setup) {
@@ -16,7 +16,7 @@ export function reachedWords({ reached, rounds }, setup) {
       note:
         `accepted at ${accepted} of ${positions} positions with drafts; the best rule would accept at ` +
         `${optimum.toFixed(1)} ± ${(1.96 * Math.sqrt(variance)).toFixed(1)} of them (95%)` +
-        (unknown > 0 ? `; positions left out: ${unknown}, with ${LARGE}` : "") +
+        (unknown > 0 ? `; positions left out: ${unknown}, because ${LARGE}` : "") +
         (JOINT.includes(setup?.method) ? `; ${METHODS[setup.method]} ${JOINTLY}` : ""),
     };
   return { share: "–", note: rounds > 0 ? missing(setup, unknown) : "" };
@@ -26,5 +26,5 @@ function missing(setup, unknown) {
   if (setup?.method === "ar") return "nothing is drafted";
   if (setup?.topology === "context")
     return "not known, because this tree depends on the random numbers that also decide";
-  return unknown > 0 ? `not known for ${LARGE}` : "this record does not contain it";
+  return unknown > 0 ? `not known: ${LARGE}` : "this record does not contain it";
 }

@@ -22,7 +22,7 @@ let acts = []; // the remaining acts
 let words = () => ""; // the sentence for the current moment
 let atRest = () => {}; // called when the play reaches its end
 let timer = 0;
-let frame = 0; // not the same variable: a timer's number may be that of another view's frame
+let frame = 0; // another variable than `timer`, because a timer's number may equal that of another view's frame
 // { passed, rate, last }. passed: how far the play is, in seconds of the measured run; rate: these seconds
 // per second of real time; last: the time of the last frame.
 let clock = null;

@@ -118,7 +118,7 @@ function nodeElement() {
     svg("rect", { class: "reach", x: -REACH, y: -REACH, width: 2 * REACH, height: 2 * REACH }),
     svg("rect", { class: "pill", rx: PILL / 2, height: PILL, y: -PILL / 2 }),
     svg("path"),
-    svg("text", { y: 4.5 }, svg("tspan")), // the part has an outline, which would cover the text under a line through it
+    svg("text", { y: 4.5 }, svg("tspan")), // only this part has an outline: that of a line through the text would cover the letters
   );
 }
 

@@ -9,7 +9,7 @@ const LINE = 18; // pixels of a level of horizontal labels
 const LETTER = 7.2; // most pixels of a letter
 const NARROWEST = 13; // pixels that a vertical label needs
 
-// The tokens of outcome number i of the `size ** length`: the `length` digits of i in base `size`.
+// The tokens of outcome number i: the `length` digits of i in base `size`.
 export function tokensOf(i, size, length) {
   return Array.from({ length }, (_, level) => Math.floor(i / size ** (length - 1 - level)) % size);
 }

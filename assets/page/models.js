@@ -177,8 +177,8 @@ function describe(element, server, own) {
   };
 }
 
-// If somebody else loaded another pair, the visitor's next run is the first to show this, and then the server
-// is asked. Each run is compared only once, because an older run may show the pair before.
+// Calls `look`, which asks the server for its models, if a run of this visitor was decoded by other models than the
+// page knows: somebody else has loaded them. Each run is compared once, because an older run may have had another pair.
 export function mountComparison(look) {
   let compared = null;
   subscribe(() => {

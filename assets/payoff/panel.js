@@ -133,7 +133,7 @@ export function mount(element, props, server) {
 
   function ask() {
     clearTimeout(again);
-    if (preset === props.here && news.models.length === 0) return; // the user asked for these values
+    if (preset === props.here && news.models.length === 0) return; // `take` asks as soon as the models are known
     const use = (next) => {
       progress(next.measuring);
       if (next.measuring) {

@@ -49,7 +49,7 @@ function fillByIndex({ data, layout }, result) {
   layout.xaxis.range = [-0.5, result.by_index.ersd.length - 0.5];
 }
 
-// Says whether the exact value lies in the measured 95% interval, which one in twenty does not contain.
+// Says whether the measured 95% interval contains the exact value; one interval in twenty does not.
 function sentence(method, result) {
   const [, , low, high] = result.measured[method].running.at(-1);
   const exact = result[method];

@@ -18,8 +18,8 @@ export function presetMenu(find, presets, load) {
 const UNANSWERED = "The server did not answer. Try again.";
 
 // Asks the server questions, one at a time. If several questions arrive while an answer is awaited, only the
-// last of them is sent. Errors are shown in `box`. `results` are the elements that show the answers: they are
-// marked while an answer is awaited, and after an error, because they then show the answer before.
+// last of them is sent. Errors are shown in `box`. `results` are the elements that show the answers. They are
+// marked while an answer is awaited, and after an error, because they then show an outdated answer.
 export class Asker {
   number = 0;
   asking = null;

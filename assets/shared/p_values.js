@@ -13,7 +13,7 @@ const power = (p) => -Math.log10(Math.max(p, Number.MIN_VALUE));
 export const decades = (values) => Math.max(FEWEST, Math.ceil(Math.max(...values.map(power))));
 
 export class PValues {
-  // names: of the lines. level: the significant p-value; levelName: its name. counted: what is counted.
+  // names: of the lines. level: p-values below it are significant; levelName: its name. counted: what is counted.
   constructor(element, { names, level, levelName, counted }) {
     this.svg = element;
     this.level = level;

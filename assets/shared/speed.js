@@ -27,9 +27,9 @@ function whole({ rounds, baseline }) {
 const perToken = (seconds, { calls, tokens, plain }) =>
   sum(seconds.plain.slice(0, plain)) / plain / (sum(seconds.run.slice(0, calls)) / tokens);
 
-// The speed as a multiple of plain decoding's, { times, low, high }: the ratio of the drawn timelines, which show
-// the whole text, and the range that the repeats of its beginning have around it. null if there are too few
-// repeats; `isBusy` if they vary too much for a statement.
+// The speed as a multiple of plain decoding's, { times, low, high, isBusy }. times: the ratio for the whole text, as
+// both timelines show it. low, high: the range of the repeats, which may have timed only the text's beginning.
+// isBusy: whether the repeats vary too much for a statement. null if there are too few repeats.
 /** @param {{ rounds: Round[], baseline: Round[], timings: Timing[] }} run */
 export function speed(run) {
   if (run.timings.length < LEAST || run.rounds.length === 0) return null;

@@ -7,7 +7,7 @@ import { fillRows, setText } from "../shared/view.js";
 const MARGIN = { left: 16, right: 40, top: 32, bottom: 18 };
 const WIDEST = 170; // most pixels between two depths
 const TALLEST = 96; // most pixels between two rows
-const CLEAR = 22; // pixels above a labelled node that has no other node there
+const CLEAR = 22; // pixels above a node that must be free of other nodes for its label
 const LABEL = { width: 40, height: 14 };
 const LARGE = 48; // from this k on, the caption of the curves says what further tokens gain
 

@@ -1,9 +1,9 @@
-"""The server functions of "You draft": they verify a guess, or write the rest of a story with the target
+"""The server functions of "You draft": one verifies a guess, the other writes the whole story with the target
 alone.
 
-The server stores no run. Each question carries the story so far and the typed words. Under ERSD,
-the story, these words, the seed and the temperature decide the answer (`rounds`). The models are always the
-embedded story models: anyone can continue a story, and a question costs the same on every server.
+The server stores no run. Each guess carries the story so far, the typed words, the seed and the temperature,
+and under ERSD these decide the answer (`rounds`). The models are always the embedded story models: anyone can
+continue a story, and a question costs the same on every server.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ def _guessed(pair: Pair, asked: Guess) -> Answer:
     tokens that it drafted at the same place, the number of accepted ones, and the seconds of drafting. ended:
     whether the story is over.
     """
-    small, prompt_ids = _begun(pair, asked)
+    small, prompt_ids = _models_and_opening(pair, asked)
     # The error message names an id that is no token. The slice keeps the ids before it out of the message.
     written = small.encode(asked.written) if asked.written else []
     ids, sampling = [*prompt_ids, *written], {"temperature": asked.temperature}
     readings = _readings(small, asked.typed, ids)
     round = played(small, ids, readings, asked.seed, **sampling)
-    read = max(readings, key=lambda reading: _agreed(reading, round), default=[])
+    read = max(readings, key=lambda reading: _num_accepted(reading, round), default=[])
     tree, drafters = Written([read]).topology, {"draft": None, "ngram": NGram()}
     others = {
         name: in_their_place(small, ids, tree, asked.seed, drafter, **sampling)._asdict()
@@ -103,7 +103,7 @@ def _guessed(pair: Pair, asked: Guess) -> Answer:
 
 def _alone(pair: Pair, asked: Whole) -> Answer:
     """Let the target write the story alone, one call per token. The answer has the token ids and the text."""
-    small, prompt_ids = _begun(pair, asked)
+    small, prompt_ids = _models_and_opening(pair, asked)
     plain = specdec.generate(
         small,
         prompt_ids,
@@ -116,7 +116,7 @@ def _alone(pair: Pair, asked: Whole) -> Answer:
     return {"ids": plain.token_ids, "text": "".join(texts)}
 
 
-def _begun(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:
+def _models_and_opening(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:
     """The story models, and the token ids of the story's opening."""
     small = story_models(pair)
     lazy.use_threads(small)
@@ -126,7 +126,7 @@ def _begun(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:
 
 
 def story_models(pair: Pair) -> ModelPair:
-    """The story models of this package on the CPU. A copy is loaded if the page does not have them there.
+    """The story models of this package on the CPU. If they are not the page's pair, a copy is loaded.
 
     The function never waits for a download, which would block the questions of all other visitors."""
     here = lazy.present(pair) if lazy.is_loaded(pair) else zero_gpu.embedded()
@@ -151,8 +151,8 @@ def _readings(pair: ModelPair, typed: str, ids: Sequence[int]) -> list[list[int]
     return readings
 
 
-def _agreed(reading: Sequence[int], round: Round) -> int:
-    """The number of tokens at the start of `reading`, one version of the guess, that the round accepted."""
+def _num_accepted(reading: Sequence[int], round: Round) -> int:
+    """How many tokens at the start of `reading`, one version of the guess, the round accepted."""
     accepted = [token.id for token in round.tokens[: round.num_accepted]]
     return next(
         (i for i, ids in enumerate(zip(reading, accepted, strict=False)) if ids[0] != ids[1]), len(accepted)
@@ -171,8 +171,8 @@ def _statuses(pair: ModelPair, read: Sequence[int], round: Round) -> list[Answer
 
 
 def _texts(pair: ModelPair, prompt_ids: Sequence[int], ids: Sequence[int], ended: bool) -> list[str]:
-    """The text that each token adds. Text that a later token may still change is added by the token that
-    settles it, or at the end of the story."""
+    """The text that each token adds. Text that later tokens can still change counts as added by the token
+    after which it cannot change any more, or by the story's last token."""
     stream = TextStream(pair.tokenizer, prompt_ids)
     texts = [stream.push(token_id) for token_id in ids]
     if ended:

@@ -62,14 +62,14 @@ def played(
     """
     people = Written(continuations)
     if not people.topology.num_draft_tokens:
-        return _first(pair, text_ids, 0, method="ar", seed=seed, **options)
+        return _first_round(pair, text_ids, 0, method="ar", seed=seed, **options)
     tree = people.topology
-    return _first(pair, text_ids, tree.depth, drafter=people, topology=tree, seed=seed, **options)
+    return _first_round(pair, text_ids, tree.depth, drafter=people, topology=tree, seed=seed, **options)
 
 
 class Kept(NamedTuple):
-    """The result of one drafter in one round: the number of tokens that it drafted, the number of these that
-    were accepted, and the seconds that drafting took."""
+    """The result of a drafter in one round: the numbers of drafted and of accepted tokens, and the seconds of
+    drafting."""
 
     drafted: int
     accepted: int
@@ -84,20 +84,20 @@ def in_their_place(
     drafter: Any = None,
     **sampling: Any,
 ) -> Kept:
-    """Run the same round again with another drafter, by default the pair's draft model, on a tree of the same
-    shape.
+    """Run a round after the same text as `played`, but with another drafter in the place of people.
 
-    tree: `Written.topology`. ValueError as in `specdec.stream`.
+    drafter: by default the pair's draft model. tree: the shape to draft, that of the people's tree
+    (`Written.topology`). ValueError as in `specdec.stream`.
     """
     if not tree.num_draft_tokens:
         return Kept(0, 0, 0.0)
     options = {"drafter": drafter, "topology": tree, "detail": False, **sampling}
-    round = _first(pair, text_ids, tree.depth, seed=seed, **options)
+    round = _first_round(pair, text_ids, tree.depth, seed=seed, **options)
     return Kept(len(round.nodes), round.num_accepted, round.seconds.draft)
 
 
-def _first(pair: ModelPair, text_ids: Sequence[int], depth: int, **options: Any) -> Round:
-    """The first round of a run. The run has room for more tokens, so only an end of text can end the round
-    early."""
+def _first_round(pair: ModelPair, text_ids: Sequence[int], depth: int, **options: Any) -> Round:
+    """The first round of a run with a tree of this depth. The run has room for one token more than the round
+    can yield, so that only an end of the text can end the round early."""
     with closing(specdec.stream(pair, text_ids, max_new_tokens=depth + 2, **options)) as run:
         return next(run)

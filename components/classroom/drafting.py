@@ -29,7 +29,7 @@ MOST_CHARACTERS = 24
 MOST_PROPOSALS = 8
 """The most proposals in the tree: those that most students made."""
 LONGEST = 96
-"""The text ends at the end of the round in which it has at least this many tokens."""
+"""The text ends after the round that brings it to at least this many tokens."""
 _MOST_TOKENS = 6
 """The most tokens of one proposal, and the most tokens with which the target completes a word."""
 _MARKS = 2
@@ -45,9 +45,10 @@ Piece = tuple[str, str]
 class Checked:
     """The result of a round.
 
-    proposals: text, number of students and whether the target accepted it, for each proposal in the tree;
-    others: number of students whose proposal is not in the tree. pieces: the text that was added. accepted:
-    number of accepted tokens of the class. by_model: number of accepted tokens of the small model.
+    proposals: each proposal in the tree, with its number of students and whether the target accepted it;
+    others: number of students whose proposal is not in the tree. pieces, token_ids: what the round added to
+    the text; no ids if the text has ended. accepted: number of tokens that the target accepted from the
+    class; by_model: number that it accepted from the small model in the place of the class.
     """
 
     proposals: list[tuple[str, int, bool]]
@@ -60,8 +61,8 @@ class Checked:
 
 @dataclass
 class Drafting:
-    """A text that a class drafts, round by round. number: the number of the current round. result: its
-    result, or None while students still send proposals. checking: whether the target is verifying it now.
+    """A text that a class drafts, round by round. number: that of the current round, from 1. result: the
+    current round's result, or None before it is verified. checking: whether the target is verifying it now.
     rounds, accepted, by_model: totals of all rounds. proposed: the current proposals, by student."""
 
     prompt: str
@@ -78,13 +79,14 @@ class Drafting:
     proposed: dict[str, str] = field(default_factory=dict)
 
     def propose(self, student: str, number: int, text: str) -> None:
-        """Record a student's proposal. `HTTPException` for another round or a second proposal."""
+        """Record a student's proposal for the round with this number. `HTTPException` if that round is over,
+        for a second proposal, and for an empty one."""
         if number != self.number or self.result or self.checking or self.ended:
             raise HTTPException(409, "This round is over.")
         if student in self.proposed:
             raise HTTPException(409, "You have sent a guess already.")
         before = "".join([self.prompt, *(piece for piece, _ in self.pieces)])
-        if not (word := _as_it_begins(before, written(text))):
+        if not (word := _capitalised(before, written(text))):
             raise HTTPException(422, "Write a word or a punctuation mark.")
         self.proposed[student] = word
 
@@ -99,7 +101,7 @@ class Drafting:
         self.ended = len(self.pieces) >= LONGEST or not result.token_ids
 
     def go_on(self) -> None:
-        """Start the next round."""
+        """Start the next round, unless the text has ended."""
         if not self.ended:
             self.number, self.result, self.proposed = self.number + 1, None, {}
 
@@ -118,9 +120,9 @@ def written(text: str) -> str:
     return " ".join("".join(shown).split())[:MOST_CHARACTERS]
 
 
-def _as_it_begins(before: str, word: str) -> str:
-    """The word, with a capital letter if a sentence begins with it. The student's page switches off the
-    automatic capitals of phones, which would begin every proposal."""
+def _capitalised(before: str, word: str) -> str:
+    """The word, capitalised if it begins a sentence. Students type it in lower case, because their page
+    switches off the automatic capitals of phones."""
     begins = before.rstrip(' "').endswith((".", "!", "?"))
     return word[:1].upper() + word[1:] if begins else word
 
@@ -136,7 +138,7 @@ def checked(pair: ModelPair, text_ids: Sequence[int], proposed: Iterable[str], s
     ended = by_class.finish == "eos"
     tokens = list(by_class.tokens)
     if not ended:
-        tokens += _to_the_words_end(pair, [*text_ids, *(token.id for token in tokens)], seed)
+        tokens += _rest_of_word(pair, [*text_ids, *(token.id for token in tokens)], seed)
     return Checked(
         [(text, counts[text], accepted[: len(ids)] == ids) for text, ids in drafts.items()],
         counts.total() - sum(counts[text] for text in drafts),
@@ -152,7 +154,7 @@ def _ids(pair: ModelPair, text: str) -> list[int]:
     return pair.encode(f" {text}" if text[0].isalnum() else text)[:_MOST_TOKENS]
 
 
-def _to_the_words_end(pair: ModelPair, text_ids: Sequence[int], seed: int) -> list[Token]:
+def _rest_of_word(pair: ModelPair, text_ids: Sequence[int], seed: int) -> list[Token]:
     """The tokens that the target writes until the current word ends."""
     plain: dict[str, Any] = {"method": "ar", "max_new_tokens": _MOST_TOKENS, "detail": False, **_SAMPLING}
     run = specdec.stream(pair, text_ids, seed=seed, **plain)

@@ -139,12 +139,12 @@ class Room:
 
     @property
     def is_led(self) -> bool:
-        """Whether the lecturer's page has sent a request lately."""
+        """Whether the lecturer's page has sent a request within `PRESENT` seconds."""
         return self._led > self.opened and self._clock() - self._led < PRESENT
 
     @property
     def here(self) -> int:
-        """The number of students whose pages have sent a request lately."""
+        """The number of students whose pages have sent a request within `PRESENT` seconds."""
         now = self._clock()
         return sum(now - last < PRESENT for last in self._students.values())
 
@@ -169,7 +169,7 @@ class Room:
         self.changed()
 
     def draft(self, drafting: Drafting | None) -> None:
-        """Start or end the mode in which the class is the draft."""
+        """Let the class be the draft of this text. None ends that."""
         self.place, self.drafting = None, drafting
         self.changed()
 
@@ -217,8 +217,8 @@ class Room:
             self._to_students = asyncio.Event()
 
     async def news(self, leads: bool, seconds: float) -> None:
-        """Wait until the room has changed for the lecturer or for the students, but at most this many
-        seconds."""
+        """Wait for a change of the room, but at most this many seconds. leads: whether the lecturer waits, to
+        whom more changes are visible than to students."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await (self._to_lecturer if leads else self._to_students).wait()
@@ -235,9 +235,10 @@ class Rooms:
         """Open a new room.
 
         If this address already has its maximum number of rooms, its emptiest room is closed: a school shares
-        one address, and one person who opens many rooms must not keep a teacher from opening one. If all
-        rooms are taken, an abandoned room is closed, otherwise the emptiest room of the address with the most
-        rooms. `HTTPException` if no address has at least two more rooms than this one.
+        one address, and one person who opens many rooms must not keep a teacher from opening one. If the
+        server's rooms are all taken, a room without requests for `LEFT` seconds is closed. If there is none,
+        the address with the most rooms loses its emptiest one, provided that it has at least two more than
+        this address. Otherwise `HTTPException`.
         """
         self._sweep()
         most = limits.current()
@@ -258,8 +259,8 @@ class Rooms:
         return room
 
     def known(self, code: str, token: str) -> Room:
-        """The room with this code, for its lecturer or one of its students. `HTTPException` for anyone else;
-        it does not reveal whether the room exists."""
+        """The room with this code, if the token is its lecturer's or a student's. Otherwise `HTTPException`,
+        which does not reveal whether the room exists."""
         self._sweep()
         room = self._rooms.get(code)
         if room is None or not (room.leads(token) or token in room._students):

@@ -47,8 +47,8 @@ lists the requests that cost more. A "join" costs so much that one address can t
 the long run."""
 
 _LOOKS = 20.0, 4.0
-"""The number of times that one client may request the state of a room: at once, and per second in the long
-run. A request with an old version is answered at once, so nothing else slows its client down."""
+"""How often one client may request the state of a room: this many times at once, and this many per second in
+the long run. A request that names an old version does not wait, so only this limit slows its client down."""
 
 _Token = Annotated[str, Header(alias="x-class-token")]
 _Code = Annotated[str, Field(max_length=24)]
@@ -142,7 +142,7 @@ class Hall:
 
     async def _draft(self, body: _Draft, token: _Token = "") -> _Said:
         room = self._led(token, body.room)
-        room.draft(await self._in_thread(self._begun, body.prompt))
+        room.draft(await self._in_thread(self._new_draft, body.prompt))
         return view_of(room, token)
 
     async def _check(self, body: _InRoom, token: _Token = "") -> _Said:
@@ -175,7 +175,7 @@ class Hall:
     async def _in_thread(self, act: Callable[..., _T], *given: Any) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, act, *given)
 
-    def _begun(self, prompt: str) -> drafting.Drafting:
+    def _new_draft(self, prompt: str) -> drafting.Drafting:
         return drafting.Drafting(prompt, story_models(self.pair).encode(prompt), _SEED)
 
     def _verified(self, text: drafting.Drafting, words: list[str]) -> drafting.Checked:

@@ -36,10 +36,10 @@ class Distributions(Question):
 
 @answers
 def distributions(asked: Distributions) -> Answer:
-    """Compute each index's probability for P and Q, if proposals are drawn with and without replacement."""
+    """Compute the probability of each index, with proposals drawn with and without replacement."""
     method, p, q = asked.method, shares("P", asked.p), shares("Q", asked.q)
     if len(p) != len(q):
-        raise ValueError(f"P has {len(p)} tokens and Q has {len(q)}; both need the same")
+        raise ValueError(f"P has {len(p)} tokens and Q has {len(q)}; give both the same number")
     both = channel.index_distributions(p, q, method, _COUNTED)
     bound, constant, source = BOUNDS[method]
     names = ("with replacement", "without replacement")
@@ -90,5 +90,5 @@ _REPLACEMENT = {
         "which counts only points with a new token, like ERSD's children and the index above",
     ),
 }
-"""For each codec, two clauses of the sentence in `_about_entropies`: the meaning of proposals with
-replacement, and of proposals without it."""
+"""For each codec, two clauses of the sentence in `_about_entropies`: what it means to draw proposals with
+replacement, and without."""

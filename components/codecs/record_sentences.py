@@ -2,8 +2,9 @@
 minute.
 
 Alice and Bob write each sentence together, through a codec. At every position Alice has P, the target's
-distribution of its likeliest tokens (top-k sampling), and Bob has Q, the draft's distribution. In Q all other
-tokens are one entry, which Alice never chooses. The text continues with the token that the codec sends.
+distribution of its `TOP_K` likeliest tokens, and Bob has Q, the draft's distribution of the same tokens. One
+more entry stands for all other tokens; under P its probability is 0, so Alice never sends it. The text
+continues with the token that the codec sends.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ PROMPTS = (
 
 
 def main() -> None:
-    """Write the file."""
+    """Record all sentences and write them to the file `RECORDED`."""
     torch.set_num_threads(1)
     pair = specdec.load_pair("stories")
     sentences = [sentence(pair, prompt, method) for method in channel.METHODS for prompt in PROMPTS]
@@ -47,8 +48,8 @@ def main() -> None:
 
 
 def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> dict[str, Any]:
-    """Record one sentence: the number of the token that the codec sends at each position, and there the texts
-    of the tokens, p, q and the entropies of the index."""
+    """Record one sentence. For each position, `sent` has the number of the entry that the codec sends, and
+    `positions` has the texts, p and q of all entries, and the entropies of the index in bits."""
     ids, positions = pair.encode(prompt), []
     sent: list[int] = []
     while len(sent) < MOST_TOKENS:
@@ -73,10 +74,8 @@ def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> di
 
 
 def target_and_draft(pair: specdec.ModelPair, ids: list[int]) -> tuple[list[int], list[float], list[float]]:
-    """The likeliest tokens under P in decreasing order, with their p and q.
-
-    The last entry stands for all other tokens.
-    """
+    """The likeliest tokens under P in decreasing order, and their p and q, each with one more entry for all
+    other tokens."""
     from specdec.learn import scored  # late: the page imports this file and must not wait for transformers
 
     text = [*ids, 0]  # the 0 holds the place of the next token

@@ -74,8 +74,8 @@ def _token(
     zipf: np.ndarray,
     method: channel.Method,
 ) -> View:
-    """Send token number n: Alice's index, the bits of its code, and the token that Bob decodes from q and the
-    seed alone. at: the record of this position. zipf: the distribution of indices for the ideal length."""
+    """Send token number n: Alice's index, the bits of its code, and the token that Bob decodes from this
+    index, q and the seed. at: the record of the position. zipf: the distribution behind the ideal length."""
     decode, index = channel.DECODERS[method], message.index
     received = decode(index, at["q"], seed, n)
     assert received == message.token_id, "Bob decodes Alice's token"

@@ -30,7 +30,7 @@ class Word(Question):
 
 @answers
 def tunstall(asked: Word) -> Answer:
-    """Encodes a word with a Tunstall code whose tree has k inner nodes beside the root.
+    """Encodes a word with a Tunstall code whose tree has k inner nodes and the root.
 
     The answer has the word's phrases and codewords, the codebook, and the rates of the codes of all k.
     """

@@ -31,12 +31,12 @@ def write(pair: Pair) -> None:
     """Record the comparison of this pair in its file."""
     path = RECORDED[pair.chats]
     recordings = [record(pair) for _ in range(_RECORDINGS)]
-    path.write_text(json.dumps(_in_the_middle(recordings), separators=(",", ":")) + "\n")
+    path.write_text(json.dumps(_with_median_seconds(recordings), separators=(",", ":")) + "\n")
     print(f"written: {path.name}, {path.stat().st_size:,} bytes", flush=True)
 
 
 def record(pair: Pair) -> dict[str, Any]:
-    """Decode all columns.
+    """Decode all columns, and return the comparison as data.
 
     The data has these parts. shared: the settings that all columns share. models: the models. lanes: tree and
     rounds of each column; the keys are the columns in the notation of the address.
@@ -55,7 +55,7 @@ def record(pair: Pair) -> dict[str, Any]:
     return {"shared": values, "models": updates[0]["setup"]["models"], "lanes": lanes}
 
 
-def _in_the_middle(recordings: list[dict[str, Any]]) -> dict[str, Any]:
+def _with_median_seconds(recordings: list[dict[str, Any]]) -> dict[str, Any]:
     """The first recording, with the seconds of each round replaced by their medians over all recordings."""
     for name, lane in recordings[0]["lanes"].items():
         for number, round in enumerate(lane["rounds"]):

@@ -52,7 +52,7 @@ def updates(
     shared, columns, drafts = _shared(request), _listed(request), drafts.now()
     with seats.MODEL.seat(address) as seat:
         yield from map(feed.waits, seat.wait())
-        models = _expected(request, run.models(drafts.pair))
+        models = _checked_models(request, run.models(drafts.pair))
         yield feed.update("running", setup={"seed": shared.seed, "models": models})
         if request.get("reference"):
             yield from _decoded(interval, seat, drafts, REFERENCE, "own", shared)
@@ -68,11 +68,9 @@ def _shared(request: Any) -> VisitorSettings:
     return VisitorSettings(**{"chat": True} | asked, method="ar").checked()
 
 
-def _expected(request: Mapping[str, Any], models: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Returns `models`, the loaded models.
-
-    ValueError if the request reuses an earlier reference run that other models wrote.
-    """
+def _checked_models(request: Mapping[str, Any], models: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Check that `models`, the loaded models, also wrote the reference run, if the request reuses an earlier
+    one. Returns `models`; ValueError if other models wrote that run."""
     if not request.get("reference") and request.get("models") != models:
         raise ValueError(
             "other models were loaded since these texts were written; press Run to compare again"

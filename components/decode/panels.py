@@ -17,7 +17,7 @@ OF_RUN = ("text", "tree", "race", "result", "stepper", "statistics")
 
 
 def of_run(name: str, **props: Any) -> frame.Part:
-    """A panel that follows the run, by its name in `OF_RUN`.
+    """The panel of this name in `OF_RUN`, which shows the run.
 
     The script `assets/decode/NAME.js` (`aside.js` for the result) fills it from the browser's store, and
     never calls the server.

@@ -299,7 +299,7 @@ def with_times(run: Generation, repeats: Repeats) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write the complete file or keep the old one. ValueError if the disk is full."""
+    """Replace a file's text. ValueError if the disk is full; the old file then stays unchanged."""
     part = path.with_suffix(".part")
     try:
         part.write_text(text + "\n")

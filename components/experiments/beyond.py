@@ -111,7 +111,7 @@ def limits(summary: Summary) -> dict[str, Any]:
     figure.update_yaxes(tickvals=ticks, ticktext=[*map(str, ticks)])
     last = [row for row in points if row["k"] == ks[-1]]
     parts = [f"{number(row['value'])} and {number(row['lemma'])} ({row['pair']})" for row in last]
-    sentence = f"Tokens per call at k = {ks[-1]} and the limit of Lemma m: {', '.join(parts)}."
+    sentence = f"Tokens per call at k = {ks[-1]}, and the bound of Lemma 4.2: {', '.join(parts)}."
     cells = [
         [row["pair"], str(row["k"]), with_interval(row), *(number(row[field]) for field in _FIELDS.values())]
         for row in points
@@ -131,18 +131,18 @@ def limits(summary: Summary) -> dict[str, Any]:
 
 
 _STATED = "Pankratov and Alistarh"
-"""The authors of an upper bound on the tokens per call. It is shown with its additive constant set to 0, and
-is proved for k >= 3."""
+"""The name of an upper bound on the tokens per call, by its authors. The bound is shown with its additive
+constant set to 0, and drawn only for k >= 3, for which it is proved."""
 _FIELDS = {
     "Theorem 4.1": "tunstall",
-    "Lemma m": "lemma",
+    "Lemma 4.2": "lemma",
     "renewal bound": "renewal",
     _STATED: "stated",
     "without the target's noise": "deterministic",
 }
 _LIMITS = {
     "Theorem 4.1": ("Tunstall", "dash"),
-    "Lemma m": ("Lemma m", "solid"),
+    "Lemma 4.2": ("Lemma 4.2", "solid"),
     _STATED: ("as stated", "longdash"),
     "without the target's noise": ("uncoupled", "dashdot"),
 }

@@ -43,15 +43,15 @@ def measured(
         line={"color": look.hue, "dash": look.dash, "width": 1.5},
         error_y=interval(look.hue)
         | {
-            "array": [_beyond(row["high"], row["value"]) for _, row in rows_kept],
-            "arrayminus": [_beyond(row["value"], row["low"], positive) for _, row in rows_kept],
+            "array": [_half_of_bar(row["high"], row["value"]) for _, row in rows_kept],
+            "arrayminus": [_half_of_bar(row["value"], row["low"], positive) for _, row in rows_kept],
         },
         customdata=[[row["low"], row["high"]] for _, row in rows_kept],
         hovertemplate="%{y:.4g} (%{customdata[0]:.4g} to %{customdata[1]:.4g}) at %{x:.3g}",
     )
 
 
-def _beyond(high: float | None, low: float | None, positive: bool = False) -> float:
+def _half_of_bar(high: float | None, low: float | None, positive: bool = False) -> float:
     """The length of one half of an error bar, from low to high; 0 if one of them is unknown.
 
     positive: on a logarithmic axis low is raised to a tenth of high, because a longer bar would dominate the

@@ -62,7 +62,7 @@ def tokens(summary: Summary, method: str) -> dict[str, Any]:
 
 def increments(summary: Summary, method: str) -> dict[str, Any]:
     """The view of the tokens per target call that each additional drafted token adds: as measured, as
-    predicted, and in the upper bound with m fixed.
+    predicted, and in the upper bound of Lemma 4.2 with one m for all k.
 
     The bound limits the tokens but not their growth, so measured growth may be above the bound's.
     """

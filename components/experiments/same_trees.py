@@ -119,8 +119,8 @@ def draft_temperature(summary: Summary) -> dict[str, Any]:
     return view(
         "ERSD with a colder or warmer draft",
         "Not in the paper: python -m research.experiments.draft_temperature",
-        f"The temperature with most tokens per target call is {listed(parts)}. All {summary['runs']:,} texts "
-        f"equal those of autoregressive decoding, token by token. A point has "
+        f"The draft's temperature with the most tokens per target call is {listed(parts)}. All "
+        f"{summary['runs']:,} texts equal those of autoregressive decoding, token by token. A point has "
         f"{texts} texts, {_fewest(summary['points'])} tokens{few}.",
         "Marks: measured at temperature 1 of the target, with 95% intervals over prompts.",
         figure,

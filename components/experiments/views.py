@@ -47,7 +47,7 @@ def shipped(_: Any) -> Answer:
 
 
 def view(summary: paper.Summary) -> View:
-    """The whole view of one summary."""
+    """The view of a summary: its figures, its findings, and where the numbers are from."""
     methods = [method for method in METHODS if method in summary["acceptance"]]
     of_method = [figure(summary, method) for method in methods for figure in (paper.tokens, paper.increments)]
     return {

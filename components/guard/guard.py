@@ -74,7 +74,7 @@ class Guard:
                 await JSONResponse({"detail": refused.detail}, refused.status_code)(scope, receive, sending)
 
     async def _admitted(self, scope: Any) -> routes.Route:
-        """The route of a request, if the request is valid. Its cost is charged to its address.
+        """The route of a request, if the request is valid. Its cost is charged to the visitor's address.
 
         HTTPException otherwise.
         """
@@ -83,7 +83,7 @@ class Guard:
             named = "its operator can add names with --names"
             raise HTTPException(421, f"this server is not called {host:.80}; {named}")
         if (route := routes.matching(scope["method"], scope["path"])) is None:
-            raise HTTPException(404, "nothing has this address")
+            raise HTTPException(404, "there is nothing at this address")
         if route.method == "POST":
             if not hosts.same_origin(headers):
                 own = "only requests from this server's own page are accepted; this one has"

@@ -10,8 +10,8 @@ import re
 from typing import Any, NamedTuple
 
 EVENT = 30
-"""The cost of an event or a question, in the units of `limits.units`. Both start work on the server. For
-comparison, a small request from a class costs 5."""
+"""The cost of a Gradio event or of a panel's question, in the units of `limits.units`. Both start work on the
+server. For comparison, a small request from a class costs 5."""
 
 
 class Route(NamedTuple):

@@ -126,7 +126,7 @@ def rejection() -> Facts:
 
 
 def _moment(name: str) -> tuple[Any, Any]:
-    """The round and the step at which a recorded run shows its subject, from the index of recorded runs."""
+    """The round and the step at which a recorded run shows what it was recorded for, from the runs' index."""
     entry = next(entry for entry in traces.entries() if entry["name"] == name)
     run = recorded_run(name)
     return run.rounds[entry["round"]], run.rounds[entry["round"]].steps[entry["step"]]

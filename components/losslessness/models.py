@@ -1,7 +1,7 @@
 """The small models of the losslessness check: they predict tomorrow's weather from today's.
 
 The default draft's table makes every deliberate mistake in `specdec.exactness.faults` visible within a few
-thousand decodes. Two of the mistakes need both of these: the draft favours an unlikely token, and several
+thousand decodes. Two of the mistakes are visible only if the draft favours an unlikely token and several
 alternatives share the residual probability.
 """
 

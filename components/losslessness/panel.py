@@ -30,9 +30,9 @@ PART = "lossless"
 """The name of the form in the page's address."""
 _SIBLINGS = " This mistake needs siblings, so on a sequence nothing changes."
 _SHOWN: dict[str, int] = json.loads(SHOWN.read_text())
-_SHOWS = "With the settings that are chosen at first, half of all checks find it within {:,} decodes."
+_SHOWS = "With the default settings, half of all checks find this mistake within {:,} decodes."
 _NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no verifier to break."
-_BREAK = "This adds a mistake to the verifier, which the check then finds."
+_BREAK = "This adds a mistake to the verifier, which the check may find."
 
 FAULTS_IN_WORDS: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("faults.json").read_text())
 """For each fault of `specdec.exactness.faults`: its title, and a text about what is wrong."""
@@ -111,8 +111,8 @@ def _known() -> dict[str, Any]:
 
 
 def _described(fault: str) -> dict[str, Any]:
-    """The texts about a fault: its title, its description, the method that it breaks, and its description if
-    the tree is a sequence."""
+    """The texts about a fault: its title, its description, the method that it breaks, and a sentence that
+    follows the description if the tree is a sequence."""
     return {
         "title": FAULTS_IN_WORDS[fault]["title"],
         "method": FAULTS[fault].method,

@@ -18,7 +18,7 @@ from specdec.exactness.losslessness import critical
 
 RECORDED = ASSETS / "results" / "losslessness.json"
 SHOWN = ASSETS / "results" / "faults.json"
-"""The file with the number of decodes after which each fault is detected with probability one half."""
+"""The file with the number of decodes after which a check detects each fault with probability one half."""
 
 
 def main() -> None:

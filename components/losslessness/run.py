@@ -122,14 +122,15 @@ def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:
 def _decoded(
     settings: CheckSettings, interval: float
 ) -> Generator[tuple[str, dict[str, Any]] | None, None, None]:
-    """Run the check in small steps. Some steps yield the phase and the fields of an update."""
+    """Run the check in small steps. A step yields the phase and the fields of an update, or None between two
+    updates."""
     check = new_check(settings)
     yield "running", opening(settings, check)
     end = due = time.monotonic()
     end += MOST_SECONDS
     path: list[tuple[int, float]] = []
     while check.decodes < settings.decodes and time.monotonic() < end:
-        path += _some(check, settings.decodes)
+        path += _decode_some(check, settings.decodes)
         if time.monotonic() < due:
             yield None
             continue
@@ -138,8 +139,9 @@ def _decoded(
     yield "done", {"path": path, **_so_far(check)}
 
 
-def _some(check: Check, decodes: int) -> list[tuple[int, float]]:
-    """Decode for about `_TURN` seconds. Returns the points that were added to the path of the p-value."""
+def _decode_some(check: Check, decodes: int) -> list[tuple[int, float]]:
+    """Decode for about `_TURN` seconds, until the check has `decodes` decodes. Returns the new points of the
+    p-value's curve: (decodes so far, p-value)."""
     marks = {round(decodes * i / _POINTS) for i in range(1, _POINTS + 1)}
     path, end = [], time.monotonic() + _TURN
     while check.decodes < decodes and time.monotonic() < end:

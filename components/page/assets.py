@@ -81,7 +81,7 @@ def publish_made(address: str, make: Callable[[], str], sources: Iterable[Path])
 def constants(about: str, **tables: Any) -> str:
     """The text of a JavaScript module that exports these tables under their names. about: its first comment.
 
-    A list of names is one line; another list has one for each entry, a mapping one for each inner entry.
+    A list of names takes one line, any other list one line per entry, and a mapping one line per inner entry.
     """
     lines = [f"// {about}", "// biome-ignore-all format: generated", ""]
     for name, table in tables.items():

@@ -24,8 +24,8 @@ SCRIPT = ASSETS / "shared" / "catalogue.js"
 
 
 class Meaning(NamedTuple):
-    """How the page names a kind or a status. name: its name in common words; sentence: its meaning in the
-    legend."""
+    """How the page names a kind or a status of a token. name: its name in common words; sentence: its meaning
+    in the legend."""
 
     name: str
     sentence: str

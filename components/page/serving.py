@@ -93,7 +93,7 @@ def _asking(content: frame.Part) -> Callable[..., Any]:
     async def ask(panel: str, function: str, request: Request) -> Response:
         asked = content.functions.get(f"{panel}/{function}")
         if asked is None:
-            raise HTTPException(404, "nothing has this address")
+            raise HTTPException(404, "there is nothing at this address")
         try:
             question = json.loads(await request.body())
         except (ValueError, RecursionError):

@@ -27,11 +27,11 @@ DECODE = "live"
 RUN = ("trace", "round", "decision")
 """The names in the address that say which recorded run is shown. They have no prefix either."""
 VIEWS = ("story", "race", "trees", "codec", "experiments", "compare", "payoff")
-"""Parts that register themselves in the browser, most of them when their view is first opened."""
+"""Parts whose scripts register them in the browser, most of them when their view is first opened."""
 _FOLLOWS = {"tree": [row.setting.address for row in TABLE.values() if row.shapes]}
-"""Some values of a run's settings are computed from others. For each of them, this lists the values that it
-depends on. If an address sets one of these but not the computed value, the computed value becomes empty.
-Empty values are left out of the address."""
+"""For each setting of a run that is computed from others, the settings from which it is computed, by their
+names in the address. If an address has one of these but not the computed one, the computed one becomes empty.
+An empty one is left out of the address."""
 
 
 def panel(page: frame.Part, tabs: Sequence[str] = ()) -> frame.Part:

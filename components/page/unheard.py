@@ -16,7 +16,7 @@ PATIENCE = 10
 
 
 async def forget(queue: Any) -> None:
-    """Check the sessions of Gradio's queue for as long as the queue runs."""
+    """End the unheard sessions of Gradio's queue, for as long as the queue runs."""
     unheard: dict[str, tuple[Any, int]] = {}  # session -> its oldest message, and the checks that saw it
     while not queue.stopped:
         await asyncio.sleep(EVERY)

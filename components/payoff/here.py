@@ -38,10 +38,8 @@ class Measurement:
         self._done = 0
 
     def ask(self, here: ModelPair) -> SetUp | None:
-        """The set-up of the pair `here`, as measured for ERSD at temperature 1. None until it is measured.
-
-        ValueError if measuring is not possible.
-        """
+        """The measured set-up of the pair `here` for ERSD at temperature 1. The first call begins to measure;
+        the result is None until the measurement ends. ValueError if measuring is not possible."""
         with self._lock:
             self._asked = time.monotonic()
             if self._job is None or self._measured is not here:

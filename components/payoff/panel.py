@@ -67,8 +67,8 @@ def answering(pair: Pair) -> Callable[[Any], Answer]:
 
         values: the values that were used, by the names of `Asked`. curve: rows of k, tokens per call and
         speed-up. source: where the numbers of the set-up are from. During a measurement the answer has only
-        `measuring`, the progress, and the page repeats its question after a second. It has only `unknown` if
-        nothing was measured and nothing shall begin.
+        `measuring`, the progress, and the page repeats its question after a second. If the server's pair was
+        not measured and `begins` is false, the answer has only `unknown`.
         """
         among("preset", asked.preset, [HERE, *presets()])
         if asked.preset == HERE:

@@ -46,9 +46,9 @@ class Simulation(Pair):
 def exact(pair: Pair) -> Answer:
     """Compute what the theory says about p and q. The answer has these fields.
 
-    ersd, gsd: acceptance of the first draft. apart: how often two races with independent noise agree. tv,
-    harmonic, tv_bound, kl (null if infinite): quantities that bound the acceptance. by_index: R(0), R(1), ...
-    of both methods, one entry for each token. drafts: see `drafts.accepted`.
+    ersd, gsd: acceptance of the first draft. apart: the probability that two races with independent noise
+    have the same winner. tv, harmonic, tv_bound, kl (null if infinite): quantities that bound the acceptance.
+    by_index: R(0), R(1), ... of both methods, one entry for each token. drafts: see `drafts.accepted`.
     """
     return _exact(*theory.divergences.checked_pair(pair.p, pair.q))
 

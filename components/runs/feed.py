@@ -53,7 +53,7 @@ def waits(place: seats.Place | None, phase: str = "waiting") -> str:
 
 
 def ending_in_words(updates: Callable[_P, Iterator[str]]) -> Callable[_P, Generator[str]]:
-    """Passes on these updates. If an error is raised, a last update with its message follows."""
+    """A decorator for a generator of updates: an error in it becomes a last update with a message."""
 
     @wraps(updates)
     def worded(*args: _P.args, **kwargs: _P.kwargs) -> Generator[str]:

@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Owner:
-    """The owner of a job. address: the visitor's address; visitors with one address share seats and rounds.
-
-    A job without an address belongs to the server. worked: the seconds that the model has worked for the
-    owner.
-    """
+    """The owner of a job. address: the visitor's address, "" for the server. Visitors with one address share
+    its part of the seats and of the rounds. worked: the seconds that the model has worked for the owner."""
 
     address: str = ""
     worked: float = 0.0

@@ -46,8 +46,8 @@ class Known:
 class KnownPair:
     """A target and a draft with one vocabulary. title: its name on the page.
 
-    shipped: the pair's name for `specdec.load_pair`; None for a pair that is loaded by its hub ids. A shipped
-    pair gives target and draft only if the page states facts about them.
+    shipped: the pair's name for `specdec.load_pair`; None for a pair that is loaded by its hub ids. target,
+    draft: the facts that the page states about each model; None for a shipped model without such facts.
     """
 
     name: str

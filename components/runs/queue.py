@@ -38,7 +38,7 @@ THREAD = "rounds"
 """The name of the working thread."""
 SWITCH_INTERVAL = 0.0005
 """Python's switch interval in seconds. After each of its many small computations, the working thread may wait
-this long for another thread that computes. With the default of 5 ms, every update of a page would cost more.
+this long for another thread that computes. With the default of 5 ms, each update would delay it more.
 """
 STEP = 128
 """The most rows of a step, unless a single run has more. A larger step would not be faster per row, and a new
@@ -80,7 +80,7 @@ class Queue:
     ) -> Job:
         """Queue a job. RuntimeError if the system has no thread left; the next call tries again.
 
-        begins_run: the steps lead to a run. key: the name of the measurement that the run needs, if any.
+        begins_run: whether the steps return a run. key: names the measurement that the run needs, if any.
         """
         job = Job(owner, steps, begins_run, key)
         with self._lock:
@@ -133,15 +133,15 @@ class Queue:
         for address in turns:
             self._do_steps(address)
         room = self._room()
-        chosen = [job for address in turns for job in self._first(address, room)]
+        chosen = [job for address in turns for job in self._oldest(address, room)]
         for batch in dict.fromkeys(job.batch for job in chosen if job.batch is not None):
             self._decode(batch, [job for job in chosen if job.batch is batch])
 
     def _turns(self) -> list[str]:
         """The addresses with jobs that may work in this cycle.
 
-        A new address begins with the least payment of the others. If one address had the model alone before,
-        the new one begins with that address's payment before its last step, because it waited for this step.
+        A new address counts as having paid as much as the address that has paid least. If one address had the
+        model alone, its payment before its last step counts, because the new address waited for this step.
         """
         present = dict.fromkeys(job.address for job in self._jobs)
         least = min((self._paid[address] for address in present if address in self._paid), default=0.0)
@@ -220,8 +220,9 @@ class Queue:
             rows[job.address] += _rows(job) if job.batch is not None else 0
         return STEP if len(rows) < 2 else max(LIGHT, min(STEP // len(rows), *rows.values()))
 
-    def _first(self, address: str, room: int) -> list[Job]:
-        """The runs of this address that have waited longest and fit into a step, at least one."""
+    def _oldest(self, address: str, room: int) -> list[Job]:
+        """The runs of this address that have waited longest and have at most `room` rows together; at least
+        one run."""
         jobs = [job for job in self._jobs if job.batch is not None and job.address == address]
         fitting = sum(rows <= room for rows in accumulate(map(_rows, jobs)))
         return jobs[: max(1, fitting)]

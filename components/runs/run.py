@@ -167,7 +167,7 @@ def starting(
 
 
 def start(pair: Pair, settings: VisitorSettings, *details: Any) -> Run:
-    """The run that `starting` creates, without steps and in the calling thread."""
+    """Create the run at once, in the calling thread, to be decoded alone. details: as for `starting`."""
     return finished(starting(pair, settings, *details, alone=True))
 
 

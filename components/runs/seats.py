@@ -148,7 +148,7 @@ class Line:
     def _seconds(self, number: int) -> float | None:
         """The estimated seconds until the run at this place gets a seat.
 
-        The seated runs share the model's time, so that one of them ends every `mean` seconds.
+        A run needs the model for `mean` seconds on average, so a seated run ends every `mean` seconds.
         """
         if not self._recent:
             return None

@@ -96,10 +96,10 @@ def decoding_seconds(round: Round) -> float:
 
 
 def medians(repeats: Sequence[Sequence[float]]) -> list[float]:
-    """The typical seconds of each call: its median over the repeats, times one factor.
+    """The typical seconds of each call: its median over the repeats, times a factor for all calls.
 
-    A repeat may have timed only the first calls. With the factor, the calls that all repeats timed take the
-    median of their totals. `speed.js` does the same.
+    Repeats may have timed only the first calls. The factor makes the total time of the calls that all repeats
+    timed equal to the median of this total over the repeats. `speed.js` does the same.
     """
     least, most = (pick(map(len, repeats)) for pick in (min, max))
     each = [median_high([repeat[i] for repeat in repeats if i < len(repeat)]) for i in range(most)]

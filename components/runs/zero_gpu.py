@@ -191,7 +191,7 @@ class BorrowedRun(Iterator[specdec.Round]):
 
 
 class BorrowedJob:
-    """A borrowed run with the methods of `queue.Job` that readers use. It has no state, because no queue
+    """A borrowed run with the methods of `jobs.Job` that readers use. It has no state, because no queue
     advances it: the other process continues while the rounds are read."""
 
     def __init__(self, run: BorrowedRun):

@@ -91,7 +91,7 @@ class Access:
     def _place(self, role: str, name: str) -> str:
         """The path of the folder or GGUF file with this name below the root; if there is none, the name.
 
-        role: target or draft, for the message of an error.
+        role: target or draft, for the message of the ValueError about a name outside of the root.
         """
         if self.root is None:
             return name

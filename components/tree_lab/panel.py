@@ -26,7 +26,7 @@ START_K = 12
 INDICES = 8
 """The number of child indices that have a slider. Each later rate is a fixed part of the rate before it."""
 VOCABULARY = 2048
-"""|Ω| in the theorem's bound: the embedded pair's vocabulary."""
+"""|Ω| of Theorem 4.1: the number of tokens in the embedded pair's vocabulary."""
 _TAIL, _SMALLEST = 24, 1e-7
 """The largest number of child indices without a slider, and the rate below which further indices are left
 out."""
@@ -107,9 +107,9 @@ class Size(Rates):
 def grown(rates: Rates) -> Answer:
     """The best trees of 0 to 384 tokens, with their expected tokens and bounds.
 
-    order: rows [parent, child index] in the order in which the queue pops them; row 0 is the root. Null if R
-    increases somewhere; `best_tree` then gives the tree of one k. tokens: expected tokens by topology, for
-    each k. bounds: rows [k, Lemma 4.2 of the paper, Theorem 4.1], null if infinite.
+    order: rows [parent, child index] of the nodes in the order in which Algorithm 3 adds them; row 0 is the
+    root. Null if R increases somewhere; `best_tree` then gives the tree of one k. tokens: expected tokens by
+    topology, for each k. bounds: rows [k, Lemma 4.2, Theorem 4.1], null if infinite.
     """
     vector = optimal.checked_acceptance(rates.acceptance)
     algorithm = optimal.chosen_algorithm(vector, MOST)

@@ -74,7 +74,7 @@ def test_the_frame_of_a_run_decodes_its_text_again_after_a_press(blank, url, fra
 
 def test_a_run_that_is_not_there_is_named(framed, url):
     inside = framed(f'<iframe src="{url}/embed?trace=nothing"></iframe>').frame_locator("iframe")
-    expect(inside.locator(".about")).to_have_text(re.compile("nothing has this address|answered 404"))
+    expect(inside.locator(".about")).to_have_text(re.compile("there is nothing at this address|answered 404"))
 
 
 def test_no_other_page_of_the_server_is_shown_in_a_frame(framed, url):

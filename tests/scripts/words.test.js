@@ -151,9 +151,9 @@ test("what a run reached of the optimum is told with its chance, or why it is no
   assert.equal(reachedWords(new Totals(), null).note, "");
   const large = { kind: "accepted", optimum: null, winner_q: 3 };
   const several = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps: [large] }]);
-  assert.match(reachedWords(several, { method: "gsd" }).note, /^not known for so many drafts/);
+  assert.match(reachedWords(several, { method: "gsd" }).note, /^not known: with many drafts/);
   const mixed = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps: [...steps, large] }]);
-  assert.match(reachedWords(mixed, { method: "gsd" }).note, /; positions left out: 1, with so many drafts/);
+  assert.match(reachedWords(mixed, { method: "gsd" }).note, /; positions left out: 1, because with many drafts/);
 });
 
 test("the sums over a run are the same whether its rounds came one by one or together", () => {

@@ -45,7 +45,7 @@ def test_what_the_page_does_not_use_is_not_there(url, request_line):
     head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     answer = raw(url, head)
     assert answer.startswith(b"HTTP/1.1 404"), answer[:80]
-    assert answer.endswith(b'{"detail":"nothing has this address"}')
+    assert answer.endswith(b'{"detail":"there is nothing at this address"}')
 
 
 def test_every_route_of_the_list_is_one_that_gradio_has_or_ours(url):
