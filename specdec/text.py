@@ -288,4 +288,5 @@ except the last character of each. A replacement never reaches across any other 
 _CONTEXT = 8
 """Number of tokens that is usually enough context to decode the tokens after them."""
 _TELLING = 4
-"""Two windows that agree in this many last characters continue alike: no character has more bytes."""
+"""If the texts of two windows of tokens end in the same 4 characters, later tokens add the same text to both.
+A character that is cut off has at most 4 bytes, so these characters contain all of them."""

@@ -96,7 +96,7 @@ def functions(loading: Loading, access: Access) -> list[Callable[..., Any]]:
         if not access.knows(asked.key):
             raise ValueError("only the visitor who began the load can cancel it, or a visitor with the key")
         if access.rule == FIXED:
-            raise ValueError("the operator of this server has fixed its models")
+            raise ValueError("visitors can't load models here: the operator has chosen them")
         loading.cancel()
         return loading.state()
 

@@ -137,8 +137,8 @@ def read(text: str) -> specdec.Topology:
     """
     if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})*", text):
         raise ValueError(
-            f"tree = {text!r:.60} is not the number of each node's children, such as 3.1.1 for a root "
-            "with three children"
+            f"tree = {text!r:.60} is not a tree: give the number of children of each node, level by level, "
+            "such as 3.1.1: the root has three children, and the first two of these have one each"
         )
     counts = [int(part) for part in text.split(".")]
     limits.at_most("tree", sum(counts), limits.current().draft_tokens, "tokens")

@@ -69,7 +69,7 @@ class Access:
         ValueError if the rule forbids the choice or a part of the choice is missing.
         """
         if self.rule == FIXED:
-            raise ValueError("the operator of this server has fixed its models")
+            raise ValueError("visitors can't load models here: the operator has chosen them")
         dtype, device = _text("dtype", dtype), _text("device", device)
         if _text("pair", name) == OWN:
             return self._own(target, draft, device, dtype)

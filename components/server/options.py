@@ -136,8 +136,8 @@ def parse(
 def proxies(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> str:
     """The proxies to trust: those that the operator states; "0" states that there are none.
 
-    If the operator states nothing, these are the private networks on a Space and with --share, otherwise
-    none. ValueError quotes a text that is not an address or network.
+    If the operator states nothing, private networks are trusted on a Space or with --share; otherwise nothing
+    is. ValueError quotes a text that is not an address or network.
     """
     if options.proxy is None:
         return PRIVATE if "SPACE_ID" in environment or options.share else ""
@@ -152,8 +152,8 @@ def proxies(options: argparse.Namespace, environment: Mapping[str, str] = os.env
 
 
 def names(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> frozenset[str]:
-    """The names that the operator states, also by --host, GRADIO_SERVER_NAME and SPACE_HOST. An invalid
-    name raises ValueError."""
+    """The host names under which the server answers: those of --names and --host, and of the variables
+    GRADIO_SERVER_NAME and SPACE_HOST. ValueError quotes an invalid name."""
     stated = [each.strip() for each in options.names.split(",") if each.strip()]
     if wrong := [each for each in stated if not hosts.name(each)]:
         raise ValueError(f"names = {wrong[0]!r:.60} is not a name such as page.example.org")

@@ -92,7 +92,7 @@ def acceptance(preset: Preset) -> tuple[float, ...]:
 
 
 class Rates(Question):
-    """A question about acceptance rates R by child index."""
+    """A question that gives R, the acceptance rates by child index."""
 
     acceptance: Annotated[list[float], Field(min_length=1, max_length=_MOST_INDICES)]
 

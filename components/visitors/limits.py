@@ -33,8 +33,8 @@ class Limits:
         250_000, "bytes of one request's body; a prompt may take 12 bytes per character"
     )
     request_seconds: int = _limit(15, "seconds until a request's body has arrived")
-    units: int = _limit(24_000, "units of work that one address may start at once (an event costs 30)")
-    units_per_second: int = _limit(600, "units of work that one address may start per second in the long run")
+    units: int = _limit(24_000, "units of work that one address may start in a burst; a call costs 30")
+    units_per_second: int = _limit(600, "units of work per second that one address may start in the long run")
     rooms: int = _limit(100, "rooms of classes that are open")
     rooms_per_address: int = _limit(
         24, "rooms that one address has open; the teachers of a school may share one"

@@ -90,8 +90,8 @@ def poisson_functional_encode(p: Distribution, q: Distribution, seed: int, posit
 
 
 def poisson_functional_decode(index: int, q: Distribution, seed: int, position: int = 0) -> int:
-    """Bob's copy of Alice's sample: the token at this place in the order of arrival under Q (Section 4).
-    ValueError if fewer tokens arrive."""
+    """Bob's copy of Alice's sample: the token that arrives under Q after `index` others (Section 4).
+    ValueError if not so many tokens arrive."""
     q = one_distribution("q", q)
     index = checked_index(index)
     order = _race(len(q), seed, position).arrivals(torch.from_numpy(q).log()[None], index + 1)[0]

@@ -175,7 +175,10 @@ class ModelDrafter(DraftSession):
     def _drafted(
         self, topology: Topology, tokens: dict[int, int], logits: dict[int, Tensor], raced: dict[int, Tensor]
     ) -> Drafted:
-        """The drafted tree without nodes for which q had too few tokens. All arguments are by row."""
+        """The drafted tree, without rows that have no token because their parent's q has too few tokens.
+
+        tokens, logits, raced: by row of `topology`.
+        """
         rows = sorted(tokens)
         if len(rows) < len(topology.parents):
             topology = topology.subset(rows[1:])

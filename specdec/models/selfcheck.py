@@ -91,8 +91,8 @@ class Rows(Protocol):
 class PlainForwards:
     """Logits from ordinary calls of the model on whole sequences, without a cache.
 
-    in_float32: whether a model in half precision is computed in float32 here. Some code can't be, such as
-    that of quantised weights.
+    in_float32: whether a model in half precision is computed in float32 here. Some models can't be, such as
+    those with quantised weights.
 
     Raises ValueError for a model that is not causal: it gives no logits, or later tokens change them.
     """

@@ -59,7 +59,7 @@ class Race(Arrivals, Protocol):
         """
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
-        """Logarithms of the exponentials of these tokens."""
+        """log e of these tokens, where e is the exponential of a token."""
 
 
 class DeviceRace:
@@ -77,7 +77,7 @@ class DeviceRace:
         return _first_of(self.exponentials.to(log_q.device) - log_q, count)
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
-        """Logarithms of the exponentials of these tokens."""
+        """log e of these tokens, where e is the exponential of a token."""
         return self.exponentials[tokens].tolist()
 
 
@@ -93,7 +93,7 @@ class HostRace:
         return torch.from_numpy(self._log_e)
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
-        """Logarithms of the exponentials of these tokens."""
+        """log e of these tokens, where e is the exponential of a token."""
         return self._log_e[tokens].tolist()
 
     def winner(self, log_p: Tensor) -> int:

@@ -76,7 +76,7 @@ class SparseRace:
         return tokens[np.isfinite(times)].tolist()
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
-        """Logarithms of the exponentials of these tokens."""
+        """log e of these tokens, where e is the exponential of a token."""
         return log_exponential(splitmix.at(self.key, np.array(tokens))).tolist()
 
     def _first(self, log_w: np.ndarray, most: int, count: int) -> tuple[np.ndarray, np.ndarray]:

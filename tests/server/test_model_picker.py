@@ -328,7 +328,7 @@ def test_only_listed_pairs_where_the_rule_says_so():
     for name in (OWN, "qwen", "", None, ["stories"], {}):
         with pytest.raises(ValueError, match=r"listed|not one of|not a name"):
             listed.choice(name, "/etc", "/etc", "auto", "auto")
-    with pytest.raises(ValueError, match="fixed"):
+    with pytest.raises(ValueError, match="chosen"):
         Access(FIXED).choice("stories", "", "", "auto", "auto")
 
 
@@ -436,7 +436,7 @@ def test_the_page_offers_what_the_rule_allows_and_does_not_tell_the_key(embedded
     assert ('id="load-models"' in panel.html) == bool(names)
     assert "open-sesame" not in panel.html
     if not names:
-        assert "fixed its models" in next(load(panel, *WANTED, key="open-sesame"))["error"]
+        assert "has chosen them" in next(load(panel, *WANTED, key="open-sesame"))["error"]
 
 
 def test_a_pair_that_does_not_fit_is_refused_before_it_is_fetched(hub, embedded, monkeypatch):

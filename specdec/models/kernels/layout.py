@@ -120,9 +120,9 @@ whole blocks. multiply: address of the compiled function for its type. block_byt
 the number of steps over the inputs, or of units of a `Quantised` type. rounding: `UNROUNDED`, `IN_PAIRS` or
 `Quantised.rounding`.
 
-Several matrices may form one product of the same inputs. column, limit: where the sums of this matrix begin
-in a row of the result, and the number of sums. strips, all_strips: the number of strips of this matrix, and
-of the whole product. next: address of the next matrix of the product, or 0."""
+Several matrices may form one product of the same inputs. column: where the sums of this matrix begin
+in a row of the result. limit: the number of sums. strips, all_strips: the number of strips of this matrix,
+and of the whole product. next: address of the next matrix of the product, or 0."""
 UNROUNDED, IN_PAIRS = 0, 1
 """How the inputs of a matrix are rounded: not at all, or to bfloat16 in pairs."""
 PLAN = np.dtype(
