@@ -183,10 +183,10 @@ class ModelPair:
             max(sizes) - min(sizes) > (_MOST_PADDING if self.tokenizer is not None else 0)
             or min(sizes) < tokens
         ):
-            known = "" if self.tokenizer is None else f", the tokenizer has {tokens:,}"
+            more = "" if self.tokenizer is None else f", the tokenizer has {tokens:,}"
             draft = "" if self.draft is None else f", the draft {sizes[-1]:,}"
             raise ValueError(
-                f"the target scores {sizes[0]:,} tokens{draft}{known}; all must share one vocabulary "
+                f"the target scores {sizes[0]:,} tokens{draft}{more}; all must share one vocabulary "
                 "(padding of the logits aside)"
             )
         return tokens
@@ -285,8 +285,8 @@ def _ids(where: str, ids: Any) -> list[int]:
 
 
 def _check_messages(message: str, history: Sequence[str]) -> None:
-    for said in (*history, message):
-        _check_whole(said)
+    for text in (*history, message):
+        _check_whole(text)
 
 
 def _check_whole(prompt: str) -> None:

@@ -84,8 +84,8 @@ _NO_MODEL = {"drafter": tuple(name for name, entry in DRAFTERS.items() if not en
 
 
 def _named(*settings: Setting) -> dict[str, Setting]:
-    named = (replace(each, address=each.address or each.name) for each in settings)
-    return {each.name: replace(each, option=each.option or each.address) for each in named}
+    with_address = (replace(each, address=each.address or each.name) for each in settings)
+    return {each.name: replace(each, option=each.option or each.address) for each in with_address}
 
 
 SETTINGS = _named(

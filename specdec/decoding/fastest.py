@@ -90,9 +90,9 @@ def repeated_tokens(acceptance: np.ndarray, tree: Topology, most: float) -> floa
     drafted tokens leaves none to read again. So the average is the mean number of tokens that a round adds,
     divided by the probability that a round accepts all.
     """
-    reached = node_acceptance(acceptance, tree)
-    full = reached[-1]
-    return min((sum(reached) - full * len(reached)) / full, most) if full > 0 else most
+    probabilities = node_acceptance(acceptance, tree)
+    full = probabilities[-1]
+    return min((sum(probabilities) - full * len(probabilities)) / full, most) if full > 0 else most
 
 
 def _tree(nodes: Sequence[DraftNode]) -> Topology:

@@ -48,12 +48,12 @@ class StackedCache:
         layers, heads, size = shape
         self.buffer = torch.empty(layers, heads, 0, size, dtype=dtype, device=device)
 
-    def reserved(self, used: int, end: int) -> Tensor:
-        """A view of the first `end` places, `used` of which are filled. A buffer that is too small grows."""
+    def reserved(self, length: int, end: int) -> Tensor:
+        """A view of the first `end` places, `length` of them filled. A buffer that is too small grows."""
         if end > self.buffer.shape[2]:
             layers, heads, _, size = self.buffer.shape
             larger = self.buffer.new_empty(layers, heads, end + CHUNK, size)
-            larger[:, :, :used] = self.buffer[:, :, :used]
+            larger[:, :, :length] = self.buffer[:, :, :length]
             self.buffer = larger
         return self.buffer[:, :, :end]
 
@@ -121,9 +121,9 @@ class BufferLayer(DynamicLayer):
         # The window is counted from the end of the prefix, as in the masks, so all pending nodes are in view.
         return 0 if self.window is None else max(0, self.committed - self.window + 1)
 
-    def _grow(self, needed: int) -> None:
-        self.keys = self._larger(self.keys, needed + CHUNK)
-        self.values = self._larger(self.values, needed + CHUNK)
+    def _grow(self, columns: int) -> None:
+        self.keys = self._larger(self.keys, columns + CHUNK)
+        self.values = self._larger(self.values, columns + CHUNK)
         self.moved = True
 
     def _larger(self, buffer: Tensor, capacity: int) -> Tensor:

@@ -38,8 +38,8 @@ def converted_folder(path: Path, form: str, files: Sequence[Path]) -> Path:
     """
     states = [file.stat() for file in files]
     content = [(each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in states]
-    about = (str(path.resolve()), form), (VERSION, *content)
-    return _cache() / "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:24] for part in about)
+    parts = (str(path.resolve()), form), (VERSION, *content)
+    return _cache() / "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:24] for part in parts)
 
 
 def made(folder: Path, write: Callable[[Path], None]) -> Path:

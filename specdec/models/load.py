@@ -123,12 +123,12 @@ def _form(dtype: str | torch.dtype) -> str:
 
 def _packed(source: Source, form: str, report: Report, output_ids: int | Sequence[int] | None) -> HFModel:
     if isinstance(source, GGUFSource):
-        folder, whole = source.fetch(report, form), source.path
+        folder, path = source.fetch(report, form), source.path
     else:
-        whole = source.fetch(report).resolve()
-        folder = rounded_folder(source.name, whole, form, report)
+        path = source.fetch(report).resolve()
+        folder = rounded_folder(source.name, path, form, report)
     report(Progress("checking", source.name))
-    return PackedModel(folder, _shown_name(source.name), partial(_whole, whole), output_ids)
+    return PackedModel(folder, _shown_name(source.name), partial(_whole, path), output_ids)
 
 
 def _whole(path: Path) -> transformers.PreTrainedModel:
@@ -152,8 +152,8 @@ def checked_device(device: str | torch.device, argument: str = "device") -> torc
     # "mps" is left out: races need float64, which it lacks.
     if placement is None or placement.type not in ("cpu", "cuda"):
         raise ValueError(f'{argument} = {device!r:.60} is none of "auto", "cpu", "cuda", "cuda:1", ...')
-    there = 1 if placement.type == "cpu" else torch.cuda.device_count()
-    if (placement.index or 0) >= there:
+    num_devices = 1 if placement.type == "cpu" else torch.cuda.device_count()
+    if (placement.index or 0) >= num_devices:
         raise ValueError(
             f'{argument} = {device!r:.60}: this machine has no such device; "cpu" or "auto" work'
         )
@@ -218,14 +218,14 @@ def _placed(
 def _read(name: str, folder: Path, **options: Any) -> transformers.PreTrainedModel:
     options |= {"use_safetensors": True, "local_files_only": True, "trust_remote_code": False}
     try:
-        read: Any = transformers.AutoModelForCausalLM.from_pretrained(
+        result: Any = transformers.AutoModelForCausalLM.from_pretrained(
             folder, **options, output_loading_info=True
         )
     except torch.OutOfMemoryError:
         raise
     except _BROKEN as error:
         raise ValueError(_load_problem(name, folder, error)) from error
-    model, info = read
+    model, info = result
     if missing := sorted(info["missing_keys"]):
         # transformers would replace the missing weights with random numbers
         raise ValueError(f"{name!r} lacks {len(missing):,} weights, the first of them {missing[0]!r}")

@@ -52,33 +52,33 @@ def prepare(module: transformers.PreTrainedModel, name: str, files: str | None =
     ValueError, with the model's name, if it can't be run as a causal language model.
     """
     with explained(name), evaluating(module), torch.inference_mode():
-        passed = None
+        checks = None
         if files is not None and _compiles(module, module.device):
-            passed = passed_checks.folder_of(files, type(module).__name__, str(module.dtype))
-        if passed is not None and (remembered := _remembered(module, name, passed)) is not None:
+            checks = passed_checks.folder_of(files, type(module).__name__, str(module.dtype))
+        if checks is not None and (remembered := _remembered(module, name, checks)) is not None:
             return remembered
         check_sound(module)
         model = _checked(module, name)
-        if passed is not None and model.kind is COMPILED and not model.note:
-            passed_checks.remember(passed, model)
+        if checks is not None and model.kind is COMPILED and not model.note:
+            passed_checks.remember(checks, model)
             # mapped weights take no memory of their own
-            return _remembered(module, name, passed) or model
+            return _remembered(module, name, checks) or model
         return model
 
 
-def _remembered(module: transformers.PreTrainedModel, name: str, passed: Path) -> PreparedModel | None:
+def _remembered(module: transformers.PreTrainedModel, name: str, checks: Path) -> PreparedModel | None:
     """The module with the compiled forward pass, if this folder shows that it once passed the self-check.
 
     None if there is no such folder, or if the logits differ from those of the check.
     """
-    stored = passed_checks.stored_weights(passed)
-    if stored is None:
+    weights = passed_checks.stored_weights(checks)
+    if weights is None:
         return None
     head: Any = module.get_output_embeddings()
     vocab_size = getattr(head, "vocab_size", len(head.weight))  # a `PartialHead` scores a part of it
     model = unchecked(module, name, torch.device("cpu"), vocab_size)
-    model = replace(model, kind=COMPILED, decoder=CompiledDecoder(module, stored))
-    return explained_model(model, TREES) if passed_checks.holds(passed, model) else None
+    model = replace(model, kind=COMPILED, decoder=CompiledDecoder(module, weights))
+    return explained_model(model, TREES) if passed_checks.holds(checks, model) else None
 
 
 def _checked(module: transformers.PreTrainedModel, name: str) -> PreparedModel:
@@ -103,8 +103,8 @@ def _checked(module: transformers.PreTrainedModel, name: str) -> PreparedModel:
         slow = "each token is a forward over all text, which is slow"
         model = _noted(model, f"its own cache {faults[STEPPING.name]}", slow)
     if long.missing is not None:
-        beyond = f"unchecked beyond {CHECKED} tokens, because no small copy of it could be made"
-        model = _noted(model, beyond, long.missing)
+        limit = f"unchecked beyond {CHECKED} tokens, because no small copy of it could be made"
+        model = _noted(model, limit, long.missing)
     return model
 
 
@@ -150,8 +150,8 @@ def explained_model(model: PreparedModel, reason: str) -> PreparedModel:
 def _noted(model: PreparedModel, fact: str, detail: str) -> PreparedModel:
     note = f"{fact} ({detail})"
     logging.warning("%s: %s", model.name, note)
-    both = "; ".join(filter(None, (model.note, note)))
-    return replace(model, note=both, capability_reason=f"{model.capability_reason} Note: {note}.")
+    notes = "; ".join(filter(None, (model.note, note)))
+    return replace(model, note=notes, capability_reason=f"{model.capability_reason} Note: {note}.")
 
 
 def _input_device(model: transformers.PreTrainedModel) -> torch.device:

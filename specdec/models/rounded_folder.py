@@ -93,9 +93,9 @@ def _stored(files: list[Path], config: PreTrainedConfig) -> Iterator[Stored]:
         tensors = {name if name == HEAD else f"model.{name}": tensor for name, tensor in tensors.items()}
     if config.tie_word_embeddings and EMBEDDING not in tensors and HEAD in tensors:
         tensors[EMBEDDING] = tensors[HEAD]
-    wanted = tensor_shapes(config)
+    expected = tensor_shapes(config)
     for name, tensor in tensors.items():
-        if name not in wanted:
+        if name not in expected:
             continue
         if tensor.dtype == torch.float64:
             tensor = tensor.float()

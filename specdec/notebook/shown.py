@@ -31,8 +31,8 @@ def generation(trace: str) -> Bundle:
     if len(trace) > MOST_BYTES:
         picture += still.small("Too long to be played here; a run with detail=False is shorter.")
         return {"text/plain": plain, "text/html": card(picture)}
-    shown = page(json.dumps(_rounded(run), ensure_ascii=False, separators=(",", ":")), framed=True)
-    return {"text/plain": plain, "text/html": framed(shown, picture, "A run of speculative decoding")}
+    player = page(json.dumps(_rounded(run), ensure_ascii=False, separators=(",", ":")), framed=True)
+    return {"text/plain": plain, "text/html": framed(player, picture, "A run of speculative decoding")}
 
 
 def round(trace: str) -> Bundle:

@@ -177,14 +177,14 @@ def test_the_automaton_knows_every_string_and_its_places():
         automaton.follow([1, 2, 1])  # of another text
         automaton.follow(text[:23])
         automaton.follow(text)
-        assert (automaton.text, automaton.whole.length) == (text, len(text))
+        assert (automaton.text, automaton.whole_text.length) == (text, len(text))
         for start, end in itertools.combinations(range(len(text) + 1), 2):
             state = automaton.empty
             for token_id in text[start:end]:
                 state = state.next[token_id]
             found = places(text, text[start:end])
             assert (state.count, state.last) == (len(found), found[-1])
-            assert state.before == (found[-2] if len(found) > 1 else -1)
+            assert state.previous == (found[-2] if len(found) > 1 else -1)
 
 
 def test_a_text_of_equal_tokens_takes_linear_time():

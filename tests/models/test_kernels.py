@@ -236,11 +236,11 @@ def test_a_helper_without_memory_takes_no_part(monkeypatch, threads):
 def test_threads_take_each_strip_once(strips, threads):
     taken, end = [(0, 0)], 0
     while end < strips:
-        taken.append(forward._taken.py_func(len(taken) - 1, strips, threads))
+        taken.append(forward._next_strips.py_func(len(taken) - 1, strips, threads))
         assert taken[-1][0] == end < taken[-1][1] <= strips
         end = taken[-1][1]
     for late in range(threads):
-        assert forward._taken.py_func(len(taken) - 1 + late, strips, threads) == (strips, strips)
+        assert forward._next_strips.py_func(len(taken) - 1 + late, strips, threads) == (strips, strips)
     # the last strips are taken one by one, so that no thread is busy for long after the others
     assert all(end - first == 1 for first, end in taken[1:][-min(threads, strips // 2) :])
 

@@ -53,7 +53,7 @@ def rows(monkeypatch):
     counted, read = [], StateSession._read
 
     def counting(self, module, end):
-        counted.append(end - self._states[-1].read)
+        counted.append(end - self._states[-1].length)
         return read(self, module, end)
 
     monkeypatch.setattr(StateSession, "_read", counting)

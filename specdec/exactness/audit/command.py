@@ -94,9 +94,9 @@ def _is_saved(subject: Subject, top_k: int, options: Arguments) -> bool:
     """Whether the file of reports already has a report with this number of decodes, these versions and these
     settings."""
     arguments = {"temperature": options.temperature, "top_k": top_k, "top_p": options.top_p}
-    wanted = (subject.name, subject.engine.versions(), arguments, options.decodes)
+    entry = (subject.name, subject.engine.versions(), arguments, options.decodes)
     return any(
-        (each["engine"], each["versions"], each["arguments"], each["trials"][0]["decodes"]) == wanted
+        (each["engine"], each["versions"], each["arguments"], each["trials"][0]["decodes"]) == entry
         for each in saved(options.json).values()
     )
 

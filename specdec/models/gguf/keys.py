@@ -119,8 +119,8 @@ def _rotary_sizes(entries: list[tuple[str, Any]]) -> set[int]:
     """The numbers of rotated dimensions per head that follow from these entries of a configuration."""
     shares = {entry for name, entry in entries if name == "partial_rotary_factor" and entry} or {1.0}
     heads = {entry for name, entry in entries if name == "head_dim" and entry}
-    whole = {entry for name, entry in entries if name in ("rotary_dim", "global_head_dim") and entry}
-    return {int(head * share) for head in heads for share in shares} | whole
+    sizes = {entry for name, entry in entries if name in ("rotary_dim", "global_head_dim") and entry}
+    return {int(head * share) for head in heads for share in shares} | sizes
 
 
 def _same(value: Any, entry: Any) -> bool:
