@@ -41,8 +41,8 @@ def entries(chats: bool = True) -> list[dict[str, Any]]:
 
     Each entry has a name, a title, what to look at (`look`), the moment (round and step count from 0), and
     `twin`: the name of the same run by the other method, or null."""
-    listed = json.loads(INDEX.read_text()) if INDEX.exists() else []
-    return sorted(listed, key=lambda entry: entry["name"] != OPENINGS[chats])
+    index = json.loads(INDEX.read_text()) if INDEX.exists() else []
+    return sorted(index, key=lambda entry: entry["name"] != OPENINGS[chats])
 
 
 def opening(chats: bool) -> dict[str, Any]:

@@ -80,8 +80,8 @@ class Guard:
         """
         headers = Headers(scope=scope)
         if not hosts.known(host := headers.get("host", "")):
-            named = "its operator can add names with --names"
-            raise HTTPException(421, f"this server is not called {host:.80}; {named}")
+            hint = "its operator can add names with --names"
+            raise HTTPException(421, f"this server is not called {host:.80}; {hint}")
         if (route := routes.matching(scope["method"], scope["path"])) is None:
             raise HTTPException(404, "there is nothing at this address")
         if route.method == "POST":

@@ -74,7 +74,7 @@ def panel(below: str = "") -> frame.Part:
     return frame.box(
         "lossless-page",
         frame.box("lossless-controls", _controls(), below),
-        frame.panel(PART, template, streams={"check_losslessness": check_losslessness}, **_known()),
+        frame.panel(PART, template, streams={"check_losslessness": check_losslessness}, **_choices()),
     )
 
 
@@ -97,7 +97,7 @@ def _controls() -> frame.Part:
     )
 
 
-def _known() -> dict[str, Any]:
+def _choices() -> dict[str, Any]:
     """The data that the view needs before a visitor's first check: descriptions of the drafts and of the
     faults that can be built in, and a recorded check."""
     return {

@@ -71,9 +71,9 @@ def _wrong(error: Mapping[str, Any]) -> str:
         kinds = {"integer": "whole number", "number": "number"}
         kind = next((kind for word, kind in kinds.items() if word in error["msg"]), "value")
         return f" is empty: give a {kind}"
-    shown = "" if error["type"] == "missing" else f" = {error['input']!r:.60}"
+    value = "" if error["type"] == "missing" else f" = {error['input']!r:.60}"
     right = re.sub("^Input | after validation| or instance of .*", "", error["msg"])
-    return f"{shown}: {right[:1].lower()}{right[1:]}"
+    return f"{value}: {right[:1].lower()}{right[1:]}"
 
 
 def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:

@@ -105,8 +105,8 @@ class Line:
     def _free_for(self, address: str) -> bool:
         """Whether a run of this address may get a seat now. The caller holds the lock."""
         seats = self._bounds().seats
-        free, held = seats - len(self._seated), self._held()[address]
-        return free > (seats // 4 if held else 0)
+        free, num_held = seats - len(self._seated), self._held()[address]
+        return free > (seats // 4 if num_held else 0)
 
     def _held(self) -> Counter[str]:
         return Counter(seat.address for seat in self._seated)
@@ -114,10 +114,10 @@ class Line:
     def _ordered(self) -> list[Seat]:
         """The waiting runs in the order in which they get seats: first the runs of the address with the
         fewest seats."""
-        held, rank = self._held(), {}
+        num_held, rank = self._held(), {}
         for seat in self._waiting:
-            rank[seat] = held[seat.address]
-            held[seat.address] += 1
+            rank[seat] = num_held[seat.address]
+            num_held[seat.address] += 1
         # entries with equal keys stay in order of arrival
         return sorted(self._waiting, key=lambda seat: (rank[seat], self.queue.paid(seat.address)))
 

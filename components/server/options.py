@@ -125,9 +125,9 @@ def parse(
             if variable == coder.VARIABLE and text not in RULES and Path(text or "").is_dir():
                 continue  # the folder of models has the same variable
             if text:
-                read = _switch if kind is _YES_OR_NO else kind.get("type", str)
+                convert = _switch if kind is _YES_OR_NO else kind.get("type", str)
                 try:
-                    option.default = read(text)
+                    option.default = convert(text)
                 except argparse.ArgumentTypeError as error:
                     parser.error(f"{variable} = {error}")
     return parser.parse_args(arguments)
@@ -157,5 +157,5 @@ def names(options: argparse.Namespace, environment: Mapping[str, str] = os.envir
     stated = [each.strip() for each in options.names.split(",") if each.strip()]
     if wrong := [each for each in stated if not hosts.name(each)]:
         raise ValueError(f"names = {wrong[0]!r:.60} is not a name such as page.example.org")
-    given = [options.host, environment.get("GRADIO_SERVER_NAME"), environment.get("SPACE_HOST")]
-    return frozenset({hosts.name(each or "") for each in [*stated, *given]} - {""})
+    addresses = [options.host, environment.get("GRADIO_SERVER_NAME"), environment.get("SPACE_HOST")]
+    return frozenset({hosts.name(each or "") for each in [*stated, *addresses]} - {""})

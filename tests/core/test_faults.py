@@ -135,14 +135,14 @@ def full_disk(most):
 
 
 def test_a_recording_on_a_full_disk_keeps_the_one_before(pair, tmp_path):
-    [story] = [wanted for wanted in record_runs.WANTED if wanted.name == "story"]
-    wanted = replace(story, max_new_tokens=8)
-    generation = record_runs.record(pair, "Once upon a time", "ersd", wanted, 0)
-    moment, runs = record_runs.Moment(0, 0, 1.0), [(generation, record_runs.timed(pair, wanted, generation))]
-    record_runs.write(wanted, moment, runs, tmp_path)
-    path = tmp_path / f"{wanted.name}.json"
+    [story] = [recording for recording in record_runs.RECORDINGS if recording.name == "story"]
+    story = replace(story, max_new_tokens=8)
+    generation = record_runs.record(pair, "Once upon a time", "ersd", story, 0)
+    moment, runs = record_runs.Moment(0, 0, 1.0), [(generation, record_runs.timed(pair, story, generation))]
+    record_runs.write(story, moment, runs, tmp_path)
+    path = tmp_path / f"{story.name}.json"
     before = path.read_text()
     with full_disk(1000), pytest.raises(ValueError, match=r"could not be written: .* The old file is kept"):
-        record_runs.write(wanted, moment, runs, tmp_path)
+        record_runs.write(story, moment, runs, tmp_path)
     assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]

@@ -292,7 +292,7 @@ def test_a_visitor_s_mistakes_are_named(changes, names):
 
 def test_faults_to_choose_are_those_of_the_method():
     assert lossless_run.CheckSettings(method="ar", broken=True, fault="kept-draft").checked().fault is None
-    described = losslessness._known()["faults"]
+    described = losslessness._choices()["faults"]
     assert described.keys() == FAULTS.keys()
     assert all(described[name]["method"] == fault.method for name, fault in FAULTS.items())
     assert "on a sequence nothing changes" in described["kept-draft"]["sequence"]

@@ -139,7 +139,7 @@ def test_a_row_goes_on_after_the_end_of_a_text_with_what_is_given_next(embedded)
         assert (row, ids[-1]) == (0, 0)
         return [7, 8]
 
-    record = sampled(ModelPair(HFModel(embedded["target"])), [[0]], 400, 1, seed=0, after=after)
+    record = sampled(ModelPair(HFModel(embedded["target"])), [[0]], 400, 1, seed=0, continuation=after)
     ids, own = record["ids"][0].tolist(), record["own"][0].tolist()
     ends = [at for at, token_id in enumerate(ids[:-3]) if own[at] and token_id == 0]
     assert ends

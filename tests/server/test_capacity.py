@@ -18,7 +18,7 @@ from tests.helpers.distributions import markov_pair
 
 @pytest.fixture(autouse=True)
 def unknown(monkeypatch):
-    monkeypatch.setattr(capacity, "_known", FEWEST)
+    monkeypatch.setattr(capacity, "_num_runs", FEWEST)
 
 
 def measured(pair, monkeypatch, one, of_each):
@@ -62,7 +62,7 @@ def test_a_real_measurement_bounds_the_line(pair, monkeypatch):
     capacity.measure(pair, Queue())
     assert capacity.known() >= FEWEST
     assert seats._runs().seats == min(capacity.known(), limits.current().seats)
-    monkeypatch.setattr(capacity, "_known", 3)
+    monkeypatch.setattr(capacity, "_num_runs", 3)
     assert seats._runs().seats == 3
 
 
@@ -96,10 +96,10 @@ def test_models_without_a_draft_are_measured_too():
 
 
 def test_where_it_can_not_be_found_out_a_few_are_taken(monkeypatch, caplog):
-    monkeypatch.setattr(capacity, "_known", 50)
+    monkeypatch.setattr(capacity, "_num_runs", 50)
     capacity.measure(object(), Queue())  # no pair in this process
     assert capacity.known() == FEWEST
-    monkeypatch.setattr(capacity, "_known", 50)
+    monkeypatch.setattr(capacity, "_num_runs", 50)
     monkeypatch.setattr(capacity, "_seconds", lambda pair, runs: 1 / 0)
     capacity.measure(markov_pair(6), Queue())
     assert capacity.known() == FEWEST
