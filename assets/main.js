@@ -57,16 +57,16 @@ async function fetched(load) {
     return await load();
   } catch (error) {
     if (navigator.onLine) throw error;
-    await new Promise((done) => addEventListener("online", done, { once: true }));
+    await new Promise((resolve) => addEventListener("online", resolve, { once: true }));
     return fetched(load);
   }
 }
 
 // The bars of a lesson and of a class stay hidden until a lesson is opened or a class has begun.
 let toLessons;
-const atLessons = new Promise((done) => (toLessons = done));
-const asked = new URLSearchParams(location.search);
-if (asked.has("lesson") || asked.has("lecture") || isTeaching()) toLessons();
+const atLessons = new Promise((resolve) => (toLessons = resolve));
+const query = new URLSearchParams(location.search);
+if (query.has("lesson") || query.has("lecture") || isTeaching()) toLessons();
 addEventListener("storage", ({ key }) => key === KEPT && isTeaching() && toLessons()); // another window opened a room
 
 // A link of the page to a lesson opens the lesson without a reload, so a run goes on.
@@ -85,8 +85,8 @@ const props = JSON.parse(document.getElementById("props")?.textContent ?? "{}");
 const mounted = new Set();
 
 // Mounts the panels within an element that are not mounted yet.
-function mountAll(within) {
-  const panels = [...(within.matches("[data-panel]") ? [within] : []), ...within.querySelectorAll("[data-panel]")];
+function mountAll(root) {
+  const panels = [...(root.matches("[data-panel]") ? [root] : []), ...root.querySelectorAll("[data-panel]")];
   for (const element of panels) {
     if (mounted.has(element)) continue;
     mounted.add(element);

@@ -76,9 +76,9 @@ export function mountFeed(element, props) {
     document.body.toggleAttribute("data-lanes", passed() !== null);
     // While a run waits, the opening story that plays belongs to the run before.
     const waits = state.phase === "waiting" || state.phase === "choosing";
-    const [words, changed] = [STATUS[state.phase](), changedWords()];
-    const hint = isActive() ? `${words} ${changed}` : changed;
-    setText(status, waits ? words : changed ? hint : narration() || words);
+    const [words, changes] = [STATUS[state.phase](), changedWords()];
+    const hint = isActive() ? `${words} ${changes}` : changes;
+    setText(status, waits ? words : changes ? hint : narration() || words);
     // A screen reader announces only the start and the end of a run, not every token or second.
     status.setAttribute("aria-live", state.phase === "running" || state.place ? "off" : "polite");
     tell(isOutOfDate() ? "" : state.message);

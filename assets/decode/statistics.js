@@ -32,9 +32,9 @@ function drawTiles(find, run) {
 // The bar: one token per call of plain decoding, compared with this run's tokens per call.
 function drawAgainst(bar, run) {
   const mean = run.rounds ? run.tokens / run.rounds : 0;
-  const whole = Math.max(4, Math.ceil(mean));
-  bar.style.setProperty("--share", mean / whole);
-  bar.style.setProperty("--one", 1 / whole);
+  const full = Math.max(4, Math.ceil(mean));
+  bar.style.setProperty("--share", mean / full);
+  bar.style.setProperty("--one", 1 / full);
   bar.setAttribute("aria-label", `${mean.toFixed(2)} tokens per call; plain decoding has 1`);
 }
 
@@ -147,12 +147,12 @@ function drawModels(list, models, run) {
 // A row is highlighted with every token or node that it counts.
 const ofRow = (lit, row) => (row.kind ? lit.kind === row.kind : lit.index === row.index && lit.index !== null);
 
-let [counted, sums] = [null, new Totals()]; // the run whose rounds are counted, and their totals
+let [lastRun, sums] = [null, new Totals()]; // the run whose rounds are counted, and their totals
 
 // The totals of the rounds that are completely visible.
 export function shownTotals() {
   const end = shownRounds();
-  if (counted !== state.run || end < sums.rounds) [counted, sums] = [state.run, new Totals()];
+  if (lastRun !== state.run || end < sums.rounds) [lastRun, sums] = [state.run, new Totals()];
   return sums.addAll(state.rounds, end);
 }
 

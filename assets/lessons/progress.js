@@ -5,8 +5,8 @@ import { observable } from "../shared/observable.js";
 
 const PLACE = "specdec.lessons";
 const progress = observable();
-const stored = keptValue(PLACE);
-let answers = stored && typeof stored === "object" ? stored : {};
+const saved = keptValue(PLACE);
+let answers = saved && typeof saved === "object" ? saved : {};
 
 function changed() {
   keep(PLACE, JSON.stringify(answers));

@@ -35,14 +35,14 @@ export function feedback(question, value) {
 export const known = (answer) => `The answer is ${answer}.`;
 
 // Adds the inputs and calls `ready()` after a choice. Returns a function that reads the prediction.
-export function ask(host, question, given, ready) {
+export function ask(host, question, value, ready) {
   host.replaceChildren();
-  return isChoice(question) ? askChoice(host, question, given, ready) : askNumber(host, question, given, ready);
+  return isChoice(question) ? askChoice(host, question, value, ready) : askNumber(host, question, value, ready);
 }
 
-function askChoice(host, { choices }, given, ready) {
+function askChoice(host, { choices }, value, ready) {
   const inputs = choices.map((text, i) => {
-    const radio = { type: "radio", name: "lesson-choice", value: i, checked: i === given };
+    const radio = { type: "radio", name: "lesson-choice", value: i, checked: i === value };
     const input = Object.assign(make("input"), radio);
     input.addEventListener("change", ready);
     host.append(make("label", "option", input, make("span", "", text)));
@@ -51,12 +51,12 @@ function askChoice(host, { choices }, given, ready) {
   return () => inputs.findIndex(({ checked }) => checked);
 }
 
-function askNumber(host, question, given, ready) {
+function askNumber(host, question, answer, ready) {
   const [min, max, step] = question.range;
-  const slider = Object.assign(make("input"), { type: "range", min, max, step, value: given ?? (min + max) / 2 });
+  const slider = Object.assign(make("input"), { type: "range", min, max, step, value: answer ?? (min + max) / 2 });
   const output = make("output");
   const draw = () => {
-    const text = given === undefined && !touched ? "?" : `${Number(slider.value)}${unit(question)}`;
+    const text = answer === undefined && !touched ? "?" : `${Number(slider.value)}${unit(question)}`;
     output.textContent = text;
     slider.setAttribute("aria-valuetext", text === "?" ? "no prediction yet" : text);
   };

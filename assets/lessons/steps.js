@@ -23,11 +23,11 @@ export const outcomes = (lesson, answerOf) =>
   });
 
 // The result of the lesson in two sentences.
-export function summary(lesson, found) {
-  const answered = found.filter(({ given }) => given !== undefined);
+export function summary(lesson, outcomes) {
+  const answered = outcomes.filter(({ given }) => given !== undefined);
   const right = answered.filter((outcome) => outcome.right).length;
-  const skipped = found.length - answered.length;
-  const score = `You predicted ${right} of ${answered.length} right${skipped > 0 ? `; you skipped ${skipped} of ${found.length}` : ""}.`;
+  const skipped = outcomes.length - answered.length;
+  const score = `You predicted ${right} of ${answered.length} right${skipped > 0 ? `; you skipped ${skipped} of ${outcomes.length}` : ""}.`;
   return [`In short: ${lesson.gist}`, answered.length > 0 ? score : "You predicted no answer. These are the answers:"];
 }
 

@@ -23,12 +23,12 @@ const PATIENCE = 2000; // milliseconds within which the hub's page must answer
 
 function hubHeaders() {
   if (!hubAnswers) return {};
-  return new Promise((done) => {
+  return new Promise((resolve) => {
     const channel = new MessageChannel();
     const answered = (headers) => {
       clearTimeout(timer);
       channel.port1.close();
-      done(headers ?? {});
+      resolve(headers ?? {});
     };
     const timer = setTimeout(answered, PATIENCE);
     channel.port1.onmessage = ({ data }) => answered(data);

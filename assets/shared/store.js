@@ -37,12 +37,12 @@ export function receive(text) {
 
 // Shows a run from a list of all its updates, as if the visitor had begun it on this page.
 export function receiveAll(updates) {
-  live.run = `given ${(given += 1)}`;
+  live.run = `given ${(numRuns += 1)}`;
   Object.assign(state, { phase: "waiting", place: null, early: false, message: "" });
   notify();
   updates.forEach(receive);
 }
-let given = 0;
+let numRuns = 0;
 let parked = null; // the visitor's last run while a recorded one is shown
 
 export function subscribe(listener) {
@@ -170,10 +170,10 @@ export const atEnd = () =>
   state.selected.round === state.rounds.length - 1 && state.decision === lastDecision(state.selected.round);
 
 // Moves by one decision, forwards (1) or back (-1), across rounds.
-/** @param {1 | -1} by */
-export function moveDecision(by) {
+/** @param {1 | -1} step */
+export function moveDecision(step) {
   const { round } = state.selected;
-  const decision = state.decision + by;
+  const decision = state.decision + step;
   if (round < 0) return;
   if (decision < 0) {
     if (round > 0) seek(round - 1);
@@ -183,13 +183,13 @@ export function moveDecision(by) {
 }
 
 // Moves to the end of this round or of the next one (1), or to the end of the previous one (-1).
-/** @param {1 | -1} by */
-export function moveRound(by) {
+/** @param {1 | -1} step */
+export function moveRound(step) {
   const { round } = state.selected;
   if (round < 0) return;
-  const inside = by > 0 && state.decision < lastDecision(round);
-  if (by < 0 && round === 0) seek(0, 0);
-  else seek(inside ? round : round + by);
+  const inside = step > 0 && state.decision < lastDecision(round);
+  if (step < 0 && round === 0) seek(0, 0);
+  else seek(inside ? round : round + step);
 }
 
 // The complete rounds up to the selected decision. Numbers must not reveal text that is still hidden.
@@ -205,13 +205,13 @@ export const selectedRound = () => state.rounds[state.selected.round];
 export const selectedDecision = () =>
   state.decision < 0 ? undefined : decisionsOf(state.selected.round)[state.decision];
 
-// Shows a complete run, at first with nothing visible; `about` describes it.
-export function show(run, about) {
+// Shows a complete run, at first with nothing visible; `entry` describes it.
+export function show(run, entry) {
   if (!parked && state.run !== null && !state.recorded) parked = { ...state, ...(active() ? { phase: "idle" } : {}) };
-  Object.assign(state, empty(), pending(), run, { run: `recorded ${(shown += 1)}`, recorded: about });
+  Object.assign(state, empty(), pending(), run, { run: `recorded ${(numRecorded += 1)}`, recorded: entry });
   seek(0, 0);
 }
-let shown = 0;
+let numRecorded = 0;
 
 // Restores the visitor's own run after a reload.
 export function restore(run) {
@@ -245,10 +245,10 @@ export const isWriting = () => active() && state.phase !== "baseline";
 const lights = observable();
 let lit = null;
 
-/** @param {Lit | null} what */
-export function light(what) {
-  if (lit === what) return;
-  lit = what;
+/** @param {Lit | null} mark */
+export function light(mark) {
+  if (lit === mark) return;
+  lit = mark;
   lights.notify(lit);
 }
 

@@ -46,8 +46,8 @@ export function pValueOf(values) {
 export function about(setup, tokens, p, certain) {
   const run = `The run in Watch: ${METHODS[setup.method]}, seed ${setup.seed}, ${tokens} tokens.`;
   const proof = p < certain ? "." : ", so this is no proof.";
-  const few = `${p < LEAST ? "Fewer than one" : "One"} in ${many(1 / Math.max(p, LEAST))} texts`;
-  const [share, scores] = p > 0.1 ? [`${Math.round(100 * p)}% of the texts`, "score"] : [few, "scores"];
+  const words = `${p < LEAST ? "Fewer than one" : "One"} in ${many(1 / Math.max(p, LEAST))} texts`;
+  const [share, scores] = p > 0.1 ? [`${Math.round(100 * p)}% of the texts`, "score"] : [words, "scores"];
   const chance = `${share} that were written without the seed ${scores} at least as high${proof}`;
   return [run, chance, why(setup)].filter(Boolean).join(" ");
 }
