@@ -92,18 +92,18 @@ def test_two_visitors_and_two_tabs_of_one_visitor_who_press_quickly_do_not_hinde
 
 def test_a_run_that_is_stopped_before_its_first_token_says_so_and_what_to_press(page):
     status, nothing = page.locator("#feed .run-status"), "Stopped before the first token. Press Generate"
-    for shown in ("a recorded run", "the visitor's own run"):
+    for run in ("a recorded run", "the visitor's own run"):
         page.route("**/call/v2/*", lambda _: None)  # as while the models of a first start are loaded
-        enter(page.locator("#prompt textarea"), f"another prompt than that of {shown}")
+        enter(page.locator("#prompt textarea"), f"another prompt than that of {run}")
         page.click("#generate")
         page.wait_for_selector("body[data-phase=waiting]")
         page.click("#stop")
         expect(status).to_contain_text(nothing)
         expect(page.locator("body[data-changed]")).to_have_count(1)
-        enter(page.locator("#seed input"), str(len(shown)))
+        enter(page.locator("#seed input"), str(len(run)))
         expect(status).to_contain_text("You changed")
         page.unroute("**/call/v2/*")
-        if shown == "a recorded run":
+        if run == "a recorded run":
             enter(page.locator("#length input[type=number]"), "8")
             generate(page)
             expect(status).to_contain_text("Done")

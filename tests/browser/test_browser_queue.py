@@ -57,8 +57,8 @@ def open_trace(page, text):
     page.evaluate("() => { window.specdec.store.state.recorded = null; }")
     file = {"name": "spoiled.json", "mimeType": "application/json", "buffer": text.encode()}
     page.locator("#replay input[type=file]").set_input_files(file)
-    message, shown = "document.querySelector('.replay-error').textContent", "store.state.recorded"
-    page.wait_for_function(f"{message} || window.specdec.{shown}?.name === 'file'")
+    message, recorded = "document.querySelector('.replay-error').textContent", "store.state.recorded"
+    page.wait_for_function(f"{message} || window.specdec.{recorded}?.name === 'file'")
     return page.locator(".replay-error").text_content()
 
 
@@ -69,10 +69,10 @@ def test_broken_traces_are_told_and_never_break_the_page(page):
         messages.append(open_trace(page, text))
         for move in ("ArrowRight", "Shift+ArrowRight", "Home"):
             page.keyboard.press(move)
-    told = [message for message in messages if message]
-    assert len(told) > 5
-    assert all("it should be" in message and len(message) < 300 for message in told)
-    assert not any("undefined" in message or "TypeError" in message for message in told)
+    mistakes = [message for message in messages if message]
+    assert len(mistakes) > 5
+    assert all("it should be" in message and len(message) < 300 for message in mistakes)
+    assert not any("undefined" in message or "TypeError" in message for message in mistakes)
     assert page.evaluate("window.hacked === undefined")
     assert "the file has 0.3 MB; at most 0.3 MB can be opened" in open_trace(page, " " * 300_001)
 

@@ -40,8 +40,8 @@ def visit(url):
 def room(visit):
     """A room at the first question of a lesson: its code, the lecturer's key, and two students' tokens."""
     ask = visit("127.0.0.9")
-    opened = ask("open", {}).json()
-    code, key = opened["room"], opened["key"]
+    answer = ask("open", {}).json()
+    code, key = answer["room"], answer["key"]
     one, other = (ask("join", {"room": code}).json()["token"] for _ in range(2))
     ask("step", {"room": code, "lesson": "trees", "step": 1}, key)
     yield {"room": code, "key": key, "one": one, "other": other}
@@ -108,8 +108,8 @@ def test_values_of_odd_kinds_are_told_and_kept_by_nobody(visit, room, value):
 
 def test_a_class_gets_in_from_an_address_that_guesses_codes(visit, room):
     ask = visit("127.0.0.10")
-    tried = [ask("join", {"room": f"AAAAAA{i:02}"}).status_code for i in range(40)]
-    assert tried == [404] * 40
+    statuses = [ask("join", {"room": f"AAAAAA{i:02}"}).status_code for i in range(40)]
+    assert statuses == [404] * 40
     assert ask("join", {"room": room["room"]}).status_code == 200
 
 
@@ -140,8 +140,8 @@ def test_only_a_link_becomes_a_qr_code(link):
 
 def test_a_qr_code_holds_its_link():
     link = "https://page.example.org/class?room=ABCDEFG"
-    drawn = panel.qr({"link": link})
-    dark = {(int(x), int(y)) for x, y in re.findall(r"M(\d+) (\d+)h1v1h-1z", drawn["path"])}
-    size = drawn["size"]
+    image = panel.qr({"link": link})
+    dark = {(int(x), int(y)) for x, y in re.findall(r"M(\d+) (\d+)h1v1h-1z", image["path"])}
+    size = image["size"]
     rows = [bytes((x, y) in dark for x in range(size)) for y in range(size)]
     assert [*map(bytes, segno.make(link, error="m", micro=False).matrix)] == rows

@@ -51,11 +51,11 @@ def test_the_index_names_every_recorded_run_and_nothing_else():
 def test_a_run_is_what_the_decoder_decodes_beside_plain_decoding_of_its_prompt_and_seed(name):
     run, pair = load(name), ours(RECORDINGS[name].pair)
     same_arithmetic(pair, run)
-    again = decoded(*asked(name), run.method, specdec.Topology(run.paths))
+    repeat = decoded(*asked(name), run.method, specdec.Topology(run.paths))
     plain = plain_run(*asked(name))
     ids = pair.chat_prompt(run.prompt) if run.chat else pair.encode(run.prompt)
     assert (list(run.prompt_ids), run.chat) == (ids, RECORDINGS[name].chat)
-    assert (again.text, again.token_ids) == (run.text, run.token_ids)
+    assert (repeat.text, repeat.token_ids) == (run.text, run.token_ids)
     assert tokens_of(run.baseline) == tokens_of(plain.rounds)
     assert run.method != "ersd" or plain.text == run.text
 
@@ -111,9 +111,9 @@ def test_a_finder_says_no_where_there_is_nothing_to_see():
 
 def test_what_is_recorded_is_what_the_index_points_at():
     for recording in record_runs.RECORDINGS:
-        found = recording.find(*[load(name) for name in recording.names()])
+        moment = recording.find(*[load(name) for name in recording.names()])
         for name in recording.names():
-            assert (ENTRIES[name]["round"], ENTRIES[name]["step"]) == (found.round, found.step)
+            assert (ENTRIES[name]["round"], ENTRIES[name]["step"]) == (moment.round, moment.step)
 
 
 def test_runs_are_written_with_their_entries_and_their_measured_baselines(monkeypatch, tmp_path):

@@ -106,21 +106,21 @@ def test_the_record_of_a_run_says_how_its_logits_were_computed():
     assert "target: lean forward, packed, float32, cpu; draft: transformers' forward" in run.arithmetic
     assert f"torch {torch.__version__}" in run.arithmetic
     assert specdec.Generation.from_json(run.to_json()) == run
-    before = json.loads(run.to_json())
-    del before["arithmetic"]
-    assert specdec.Generation.from_json(json.dumps(before)).arithmetic == ""
+    record = json.loads(run.to_json())
+    del record["arithmetic"]
+    assert specdec.Generation.from_json(json.dumps(record)).arithmetic == ""
 
 
 def logits() -> list[float]:
     """Sums of logits of both models of the embedded pair."""
-    pair, found = specdec.load_pair("stories"), []
+    pair, sums = specdec.load_pair("stories"), []
     for model in (pair.target, pair.draft):
         session = model.session()
         session.prefill([3, 4, 5])
         for count in (1, 2, 5):
             rows = session.forward(torch.arange(6, 6 + count), [-1] * count)
-            found += rows.double().sum(1).tolist()
-    return found
+            sums += rows.double().sum(1).tolist()
+    return sums
 
 
 def test_no_choice_between_ways_to_multiply_depends_on_a_clock(monkeypatch):

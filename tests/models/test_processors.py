@@ -69,7 +69,7 @@ def logits(module, length):
 def bits():
     """Digests of products and of logits by the compiled forward pass, and of uniforms."""
     numbers = (torch.arange(300 * 700) * 7919 % 1009).view(300, 700).float() / 504 - 1
-    found = {kind: digest(product(numbers[:20], numbers, kind)) for kind in ("float32", "bfloat16 pairs")}
+    digests = {kind: digest(product(numbers[:20], numbers, kind)) for kind in ("float32", "bfloat16 pairs")}
     for family in ("llama", "qwen3"):
         for dtype in (torch.float32, torch.bfloat16):
             sizes = {"hidden_size": 200, "intermediate_size": 328, "max_position_embeddings": 4096}
@@ -78,8 +78,8 @@ def bits():
                 count = (torch.arange(weight.numel()) * 7919 + seed) % 1009
                 weight.copy_((count.view(weight.shape).float() / 504 - 1) * (0.2 if weight.dim() == 2 else 1))
             for length in (3, 63, 64, 70, 130, 197, 300):
-                found[f"{family} {dtype} {length}"] = digest(logits(module, length))
-    return found | {"uniforms": digest(torch.from_numpy(next(iter(blocks([1, 2], 5000)))[2].copy()))}
+                digests[f"{family} {dtype} {length}"] = digest(logits(module, length))
+    return digests | {"uniforms": digest(torch.from_numpy(next(iter(blocks([1, 2], 5000)))[2].copy()))}
 
 
 @torch.inference_mode()

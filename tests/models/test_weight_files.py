@@ -49,9 +49,9 @@ def folder(tmp_path):
 def write_index(folder, second):
     """Put the tensors of the second shard into a file of this name."""
     index = folder / "model.safetensors.index.json"
-    named = json.loads(index.read_text())["weight_map"]
-    named = {name: second if file == SHARDS[1] else file for name, file in named.items()}
-    index.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": named}))
+    files = json.loads(index.read_text())["weight_map"]
+    files = {name: second if file == SHARDS[1] else file for name, file in files.items()}
+    index.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": files}))
 
 
 def add_link(folder):

@@ -37,39 +37,39 @@ def follows(known, *columns, **changes):
     return request(*columns, reference=False, models=run.models(known.pair), **changes)
 
 
-def received(known, wanted):
-    return [json.loads(update) for update in compare_run.updates(known, wanted, interval=0.0)]
+def received(known, body):
+    return [json.loads(update) for update in compare_run.updates(known, body, interval=0.0)]
 
 
 def texts(updates):
     """Token ids by column, in the order in which the columns were finished."""
-    found = {}
+    ids_of = {}
     for update in updates:
         for round in update["rounds"]:
-            found.setdefault(update["column"], []).extend(token["id"] for token in round["tokens"])
-    return found
+            ids_of.setdefault(update["column"], []).extend(token["id"] for token in round["tokens"])
+    return ids_of
 
 
 def test_ersd_writes_what_autoregressive_decoding_writes_whatever_drafts(known):
     """Each topology with two drafts, and each draft on two topologies."""
     drafts = [*LABELS]
-    wanted = [
+    all_columns = [
         column(f"{draft} {name}", draft=draft, topology=name)
         for place, name in enumerate(["simple", "sequence", "batch", "specinfer"])
         for draft in (drafts[place], drafts[place - 1])
     ]
-    for start in range(0, len(wanted), compare_run.MOST_COLUMNS):
-        columns = wanted[start : start + compare_run.MOST_COLUMNS]
-        found = texts(received(known, request(*columns)))
-        assert len(found) == 1 + len(columns)
-        assert all(text == found[compare_run.REFERENCE] for text in found.values())
+    for start in range(0, len(all_columns), compare_run.MOST_COLUMNS):
+        columns = all_columns[start : start + compare_run.MOST_COLUMNS]
+        ids_of = texts(received(known, request(*columns)))
+        assert len(ids_of) == 1 + len(columns)
+        assert all(text == ids_of[compare_run.REFERENCE] for text in ids_of.values())
 
 
 def test_gsd_writes_another_text_for_each_draft(known):
     columns = [column(draft, method="gsd", draft=draft) for draft in LABELS]
-    found = texts(received(known, request(*columns)))
-    assert all(len(text) == LENGTH for text in found.values())
-    assert len({tuple(text) for text in found.values()}) == 1 + len(LABELS)
+    ids_of = texts(received(known, request(*columns)))
+    assert all(len(text) == LENGTH for text in ids_of.values())
+    assert len({tuple(text) for text in ids_of.values()}) == 1 + len(LABELS)
 
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
@@ -92,8 +92,8 @@ def test_the_reference_comes_first_then_the_columns_in_their_order(known):
 
 def test_a_changed_column_runs_alone(known):
     first = texts(received(known, request(column())))
-    again = texts(received(known, follows(known, column(draft="uniform", topology="batch"))))
-    assert again == {"c1": first[compare_run.REFERENCE]}
+    second = texts(received(known, follows(known, column(draft="uniform", topology="batch"))))
+    assert second == {"c1": first[compare_run.REFERENCE]}
 
 
 def test_a_measured_topology_says_that_it_is_chosen_and_which_it_is(known):
@@ -144,16 +144,16 @@ def test_a_mistake_in_what_is_shared_ends_the_comparison(known, changes, parts):
     assert texts(updates) == {}
 
 
-@pytest.mark.parametrize("wanted", [None, "text", 3, []])
-def test_what_is_no_request_gets_a_message(known, wanted):
-    [update] = received(known, wanted)
+@pytest.mark.parametrize("body", [None, "text", 3, []])
+def test_what_is_no_request_gets_a_message(known, body):
+    [update] = received(known, body)
     assert update["phase"] == "error"
 
 
 def test_an_empty_seed_is_drawn_and_told(known):
     updates = received(known, request(seed=None))
-    drawn = updates[0]["setup"]["seed"]
-    assert texts(received(known, request(seed=drawn))) == texts(updates)
+    seed = updates[0]["setup"]["seed"]
+    assert texts(received(known, request(seed=seed))) == texts(updates)
 
 
 def test_a_stopped_comparison_leaves_its_seat(known):
@@ -198,19 +198,19 @@ def test_a_lent_gpu_is_for_the_pair_s_own_draft(pair, monkeypatch):
 def test_drafts_follow_the_models_of_the_pair(pair):
     changing = shared(pair)
     known = Drafts(changing)
-    begun = known.now()
+    current = known.now()
     blind = known.pair_with("uniform")
     assert known.pair_with("uniform") is blind  # the measurements of the draft are kept
     changing.exchange(specdec.ModelPair(pair.draft, pair.draft, pair.tokenizer))
     assert known.pair_with("uniform").target is pair.draft
-    assert begun.pair_with("uniform") is blind
+    assert current.pair_with("uniform") is blind
 
 
 def test_a_setting_of_drafting_is_a_column_s_and_every_other_one_is_shared(known):
     columns = [column("copies", drafter="copies"), {"name": "usual", "draft": "own"}]
-    found = texts(received(known, request(*columns, top_k=1)))
-    assert found["copies"] == found["usual"] == found[compare_run.REFERENCE]
+    ids_of = texts(received(known, request(*columns, top_k=1)))
+    assert ids_of["copies"] == ids_of["usual"] == ids_of[compare_run.REFERENCE]
     greedy = specdec.generate(known.pair, PROMPT, method="ar", temperature=0, max_new_tokens=LENGTH)
-    assert found["usual"] == greedy.token_ids
+    assert ids_of["usual"] == greedy.token_ids
     [failed] = [each for each in received(known, request(column(drafter="no"))) if each["phase"] == "failed"]
     assert "drafter = 'no'" in failed["message"]

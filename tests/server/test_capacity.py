@@ -47,8 +47,8 @@ def test_a_round_of_all_has_its_time(one, of_each, runs, monkeypatch):
 
 @pytest.mark.parametrize(("fit", "runs"), [(3, 3), (0, 1), (20, 20)])
 def test_runs_take_half_of_the_memory_that_is_free(pair, fit, runs, monkeypatch):
-    needed = sum(memory.need_of_run(model, model.vocab_size) for model in (pair.target, pair.draft))
-    monkeypatch.setattr(free_memory, "free", lambda where: int((2 * fit + 1) * needed))
+    bytes_of_run = sum(memory.need_of_run(model, model.vocab_size) for model in (pair.target, pair.draft))
+    monkeypatch.setattr(free_memory, "free", lambda where: int((2 * fit + 1) * bytes_of_run))
     assert measured(pair, monkeypatch, 0.01, 0.001) == runs
 
 
@@ -79,12 +79,12 @@ def test_the_pair_that_is_present_last_is_the_one_that_is_measured(monkeypatch):
         return next(seats for seats, each in pairs.items() if each is pair)
 
     monkeypatch.setattr(capacity, "measuring", measuring)
-    served = shared(pairs[20])
+    shared_pair = shared(pairs[20])
     with ThreadPoolExecutor() as threads:
-        threads.submit(capacity.measure, served, Queue())
+        threads.submit(capacity.measure, shared_pair, Queue())
         assert first.wait(10)
-        served.exchange(pairs[30])
-        second = threads.submit(capacity.measure, served, Queue())
+        shared_pair.exchange(pairs[30])
+        second = threads.submit(capacity.measure, shared_pair, Queue())
         wait([second], 0.2)
         release.set()
     assert capacity.known() == 30

@@ -21,11 +21,11 @@ def taken():
 
 def test_a_taken_port_ends_the_server_with_one_line(taken, monkeypatch):
     monkeypatch.setattr(sys, "setswitchinterval", lambda _: None)
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as error:
         app.main(["--port", str(taken)])
     # the message is printed, and the exit code is 1
-    assert ended.value.code.startswith(f"error: port = {taken}: Address already in use")
-    assert ended.value.code.endswith("choose another one with --port")
+    assert error.value.code.startswith(f"error: port = {taken}: Address already in use")
+    assert error.value.code.endswith("choose another one with --port")
 
 
 def test_what_is_no_port_and_an_address_of_another_machine_are_named():

@@ -76,8 +76,8 @@ def works(site):
         )
         assert answer.status_code == status, origin
     script = httpx.get(f"{site.address}/files/main.js")
-    again = httpx.get(f"{site.address}/files/main.js", headers={"if-none-match": script.headers["etag"]})
-    assert again.status_code == 304
+    second = httpx.get(f"{site.address}/files/main.js", headers={"if-none-match": script.headers["etag"]})
+    assert second.status_code == 304
 
 
 @behind_nginx
@@ -87,8 +87,8 @@ def test_nginx_counts_visitors_by_addresses_that_they_cannot_invent(served):
     def opened(source, times):
         transport = httpx.HTTPTransport(local_address=source)
         with httpx.Client(base_url=site.address, transport=transport) as http:
-            said = [{"x-forwarded-for": f"198.51.100.{number}"} for number in range(times)]
-            return [http.post("/class/open", json={}, headers=headers).status_code for headers in said]
+            headers_of = [{"x-forwarded-for": f"198.51.100.{number}"} for number in range(times)]
+            return [http.post("/class/open", json={}, headers=headers).status_code for headers in headers_of]
 
     assert opened("127.0.78.1", 120)[-1] == 429
     assert opened("127.0.78.2", 1) == [200]

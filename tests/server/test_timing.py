@@ -40,32 +40,32 @@ def repeats(log, begun, alone=lambda: True, length=32):
 
 def test_both_are_decoded_in_turns_of_a_block(begun):
     log = []
-    found = repeats(log, begun)
-    for _ in found.steps():
+    timed = repeats(log, begun)
+    for _ in timed.steps():
         pass
     block = ["run"] * 2 + ["plain"] * 8
-    assert log == block * 4 * len(found.seconds)
-    assert timing.LEAST <= len(found.seconds) <= timing.MOST
-    assert found.seconds[0] == {"run": [3.5] * 8, "plain": [3.5] * 32}
-    assert len(found.plain_rounds) == 32
+    assert log == block * 4 * len(timed.seconds)
+    assert timing.LEAST <= len(timed.seconds) <= timing.MOST
+    assert timed.seconds[0] == {"run": [3.5] * 8, "plain": [3.5] * 32}
+    assert len(timed.plain_rounds) == 32
     assert all(map(closed, begun))
 
 
 def test_one_repeat_where_others_decode_too(begun):
-    found = repeats([], begun, alone=lambda: False)
-    for _ in found.steps():
+    timed = repeats([], begun, alone=lambda: False)
+    for _ in timed.steps():
         pass
-    assert len(found.seconds) == 1
-    assert len(found.plain_rounds) == 32
+    assert len(timed.seconds) == 1
+    assert len(timed.plain_rounds) == 32
 
 
 def test_of_a_long_run_only_the_beginning_is_repeated(begun, monkeypatch):
     clock = count(step=timing.LONGEST)
     monkeypatch.setattr(timing.time, "monotonic", lambda: float(next(clock)))
-    found = repeats([], begun, length=64)
-    for _ in found.steps():
+    timed = repeats([], begun, length=64)
+    for _ in timed.steps():
         pass
-    first, *others = [len(seconds["plain"]) for seconds in found.seconds]
+    first, *others = [len(seconds["plain"]) for seconds in timed.seconds]
     assert first == 64
     assert len(others) == timing.LEAST - 1
     assert all(timing.BLOCK <= tokens <= 64 for tokens in others)

@@ -42,8 +42,8 @@ async def read(site: Site, http: httpx.AsyncClient) -> None:
 
 async def leave(site: Site, http: httpx.AsyncClient) -> None:
     """Start a run and close its stream in the middle."""
-    async for kind, said in stream(http, "decode", site.defaults | PLAIN | {"max_new_tokens": 400}):
-        if kind == "generating" and '"number"' in said:
+    async for kind, message in stream(http, "decode", site.defaults | PLAIN | {"max_new_tokens": 400}):
+        if kind == "generating" and '"number"' in message:
             return
 
 
