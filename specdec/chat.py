@@ -58,7 +58,7 @@ def chat_ids(tokenizer: Any, split: Split, message: str, history: Sequence[str] 
     string, the result is `split(chat_text(...))`. ValueError as for `chat_text`.
     """
     messages = (*history, message)
-    mark = _unused("".join(messages))
+    mark = _unused_character("".join(messages))
     controls = _Controls(tokenizer, split, user=True), _Controls(tokenizer, split, user=False)
     cut = [mark.join(own.parts(message)) for own, message in zip(cycle(controls), messages, strict=False)]
     first, *following = chat_text(tokenizer, cut[-1], cut[:-1]).split(mark)
@@ -80,7 +80,7 @@ def _rendered(tokenizer: Any, turns: list[Turn]) -> tuple[str | None, Exception 
     return text, None
 
 
-def _unused(text: str) -> str:
+def _unused_character(text: str) -> str:
     """A private-use character that does not occur in the text."""
     return next(char for char in map(chr, range(0xE000, 0xF8FF)) if char not in text)
 
@@ -111,7 +111,7 @@ class _Controls:
         """The message in parts. The tokenizer finds no control token in any of them."""
         cuts = [match.start() + 1 for match in self._strings.finditer(message)]
         ends = zip([0, *cuts], [*cuts, len(message)], strict=True)
-        return list(chain.from_iterable(self._cut(message[begin:end]) for begin, end in ends))
+        return list(chain.from_iterable(self._split_controls(message[begin:end]) for begin, end in ends))
 
     def inside(self, part: str) -> list[int]:
         """The ids that a part has inside a text, without the space that tokenizers may put before a text."""
@@ -121,7 +121,7 @@ class _Controls:
                 return self._without_space(part, ids[1:])
         return self._split(part)
 
-    def _cut(self, part: str) -> list[str]:
+    def _split_controls(self, part: str) -> list[str]:
         """Cuts a part within each control token that the tokenizer still finds in it. Some tokenizers
         normalize a text before they look for control tokens, so that the search for strings misses some."""
         parts = []

@@ -109,7 +109,7 @@ class ModelPair:
         ValueError if the prompt is a text and there is no tokenizer, if an id is not in the vocabulary, or if
         there is no token to start from.
         """
-        ids = self._encode_text(prompt) if isinstance(prompt, str) else _listed(prompt)
+        ids = self._encode_text(prompt) if isinstance(prompt, str) else _token_ids(prompt)
         ids = [_checked_id(token_id, self.vocab_size) for token_id in ids]
         if not ids:
             raise ValueError(
@@ -224,7 +224,7 @@ def _wrapped(model: Any) -> Model:
 
     if not isinstance(model, PreTrainedModel):
         raise ValueError(
-            f"{_shown(model)} can't be used as a model: give a Hugging Face causal language model in "
+            f"{_short_text(model)} can't be used as a model: give a Hugging Face causal language model in "
             "memory, or load one with load_pair"
         )
     return HFModel(model)
@@ -237,13 +237,13 @@ def _check_tokenizer(tokenizer: Any | None) -> None:
     lacking = [name for name in _TOKENIZER_METHODS if not callable(getattr(tokenizer, name, None))]
     if lacking or isinstance(tokenizer, type):
         raise ValueError(
-            f"{_shown(tokenizer)} is not a tokenizer of a language model"
+            f"{_short_text(tokenizer)} is not a tokenizer of a language model"
             + (f", it has no {lacking[0]}" if lacking else "")
             + ": give one of Hugging Face in memory"
         )
 
 
-def _shown(value: Any) -> str:
+def _short_text(value: Any) -> str:
     """A value in one short line, for error messages."""
     return " ".join(repr(value).split())[:80]
 
@@ -306,7 +306,7 @@ def _checked_id(token_id: int, vocab_size: int) -> int:
     return number
 
 
-def _listed(prompt: Any) -> list[Any]:
+def _token_ids(prompt: Any) -> list[Any]:
     """The token ids of a prompt as a list. prompt: a sequence, or an array or a tensor [n] or [1, n]."""
     if hasattr(prompt, "tolist"):
         shape = tuple(prompt.shape)

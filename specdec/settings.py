@@ -83,12 +83,12 @@ nothing."""
 _NO_MODEL = {"drafter": tuple(name for name, entry in DRAFTERS.items() if not entry.uses_model)}
 
 
-def _named(*settings: Setting) -> dict[str, Setting]:
+def _by_name(*settings: Setting) -> dict[str, Setting]:
     with_address = (replace(each, address=each.address or each.name) for each in settings)
     return {each.name: replace(each, option=each.option or each.address) for each in with_address}
 
 
-SETTINGS = _named(
+SETTINGS = _by_name(
     Setting(
         "method", "choice", "ersd", choices={name: entry.long_name for name, entry in METHODS.items()},
         label="Method", help="the rule that accepts or rejects drafted tokens",

@@ -22,7 +22,7 @@ def view_of(room: Room, token: str) -> View:
             "needed its place.",
         )
     leads = room.leads(token)
-    view = {"version": room.lecturer_version if leads else room.version} | _shown(room, leads)
+    view = {"version": room.lecturer_version if leads else room.version} | _view_of_place(room, leads)
     if leads:
         room.lecturer()
         return view | {"here": room.here}
@@ -32,7 +32,7 @@ def view_of(room: Room, token: str) -> View:
     return view | ({"mine": room.drafting.proposed.get(token)} if room.drafting else {})
 
 
-def _shown(room: Room, leads: bool) -> View:
+def _view_of_place(room: Room, leads: bool) -> View:
     """The data that everyone sees, and for the lecturer also the number of answers so far."""
     if room.place:
         counts = room.counts(room.place[:2])

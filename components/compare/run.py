@@ -49,7 +49,7 @@ def updates(
     An error in one column becomes an update with its message, and the other columns go on. An error in the
     shared settings becomes the last update.
     """
-    shared, columns, drafts = _shared(request), _listed(request), drafts.now()
+    shared, columns, drafts = _shared(request), _columns(request), drafts.now()
     with seats.MODEL.seat(address) as seat:
         yield from map(feed.waits, seat.wait())
         models = _checked_models(request, run.models(drafts.pair))
@@ -78,7 +78,7 @@ def _checked_models(request: Mapping[str, Any], models: list[dict[str, str]]) ->
     return models
 
 
-def _listed(request: Mapping[str, Any]) -> list[Any]:
+def _columns(request: Mapping[str, Any]) -> list[Any]:
     columns = request.get("columns")
     if not isinstance(columns, list) or len(columns) > MOST_COLUMNS:
         raise ValueError(f"columns must be a list of at most {MOST_COLUMNS}, not {columns!r:.80}")

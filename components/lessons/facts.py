@@ -205,7 +205,7 @@ def limit() -> Facts:
         "sequence_limit": 1 / (1 - pair[0]),
         "gain_first": gains[0],
         "gain_second": gains[1],
-        "gain_order": _compared(gains[1] / gains[0]),
+        "gain_order": _choice_of_ratio(gains[1] / gains[0]),
         "lemma": lemma,
         "theorem": theory.tunstall_bound(pair, tree_lab.VOCABULARY, largest),
         "vocabulary": tree_lab.VOCABULARY,
@@ -214,7 +214,7 @@ def limit() -> Facts:
     }
 
 
-def _compared(ratio: float) -> int:
+def _choice_of_ratio(ratio: float) -> int:
     """The right choice for the second of two gains. ratio: second / first. 0: about twice as much, 1: about
     the same, 2: almost nothing."""
     return 0 if ratio > 1.5 else 1 if ratio > 0.5 else 2

@@ -33,7 +33,7 @@ def faster() -> Facts:
         "date": machine["date"],
         "passes": results["passes"],
         **_opening(),
-        **_many(),
+        **_fastest_k(),
     }
 
 
@@ -66,7 +66,7 @@ def _opening() -> Facts:
     }
 
 
-def _many() -> Facts:
+def _fastest_k() -> Facts:
     """For each number of texts at once, the fastest number of drafted tokens per round, measured with the
     embedded pair."""
     rows = [row for row in _results("serving")["points"] if row["tree"] != "auto"]
@@ -108,7 +108,7 @@ def rejection() -> Facts:
         "round": round.number + 1,
         "last_decision": 1 + len(step.trials) + len(round.tokens),
         "drafted": len(round.nodes),
-        "token": _shown(node.text),
+        "token": _quoted_text(node.text),
         "p_token": trial.p,
         "q_token": trial.q,
         "u": trial.u,
@@ -148,5 +148,5 @@ def referee() -> Facts:
     }
 
 
-def _shown(text: str) -> str:
+def _quoted_text(text: str) -> str:
     return f"“{text.replace(chr(10), '⏎').replace(' ', '␣')}”"

@@ -104,13 +104,13 @@ def _choices() -> dict[str, Any]:
         "tokens": list(models.TOKENS),
         "alarm": ALARM,
         "drafts": {name: draft.label for name, draft in models.DRAFTS.items()},
-        "faults": {name: _described(name) for name in FAULTS_IN_WORDS},
+        "faults": {name: _texts_of(name) for name in FAULTS_IN_WORDS},
         "words": {"breaks": _BREAK, "nothing": _NOTHING_TO_BREAK},
         "recorded": json.loads(RECORDED.read_text()),
     }
 
 
-def _described(fault: str) -> dict[str, Any]:
+def _texts_of(fault: str) -> dict[str, Any]:
     """The texts about a fault: its title, its description, the method that it breaks, and a sentence that
     follows the description if the tree is a sequence."""
     return {

@@ -82,7 +82,7 @@ def simulated(simulation: Simulation) -> Answer:
     p, q = theory.divergences.checked_pair(simulation.p, simulation.q)
     seed = secrets.randbits(31) if simulation.seed is None else simulation.seed
     indices = accepted_indices(p, q, RACES, seed)
-    counts = {name: _counted(accepted, len(p)) for name, accepted in indices.items()}
+    counts = {name: _rates(accepted, len(p)) for name, accepted in indices.items()}
     return _exact(p, q) | {"seed": seed, "races": RACES, "measured": counts}
 
 
@@ -101,7 +101,7 @@ def accepted_indices(p: Tensor, q: Tensor, races: int, seed: int) -> dict[str, T
     }
 
 
-def _counted(indices: Tensor, size: int) -> dict[str, Any]:
+def _rates(indices: Tensor, size: int) -> dict[str, Any]:
     first = (indices == 0).long().cumsum(0).tolist()
     counts = torch.bincount(indices, minlength=size)[:size].tolist()
     return {

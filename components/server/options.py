@@ -22,7 +22,7 @@ from specdec.commands import Parser
 from specdec.shipped import PAIRS
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
@@ -56,7 +56,7 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "where the page is served": {
         # None leaves the choice to Gradio, which reads GRADIO_SERVER_NAME, so that a Space is reachable.
         "host": ("address to listen on (default: this machine alone, 127.0.0.1)", {}),
-        "port": ("port to listen on (default: the first free one from 7860)", {"type": _whole}),
+        "port": ("port to listen on (default: the first free one from 7860)", {"type": _integer}),
         "share": ("also open a public address through Gradio", {"action": "store_true"}),
         "proxy": (
             "addresses or networks of trusted proxies, with commas, such as 127.0.0.1. Their header "
@@ -96,7 +96,7 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "limits": {
         limit.name.replace("_", "-"): (
             f"most {limit.metadata['what']} (default: {limit.default:,})",
-            {"metavar": "N", "type": _whole, "default": limit.default},
+            {"metavar": "N", "type": _integer, "default": limit.default},
         )
         for limit in fields(Limits)
     },

@@ -122,7 +122,7 @@ class _Findings:
     @_finding("batch_3", "Batch, k from 3: ERSD is ahead.")
     def batch_from_3(self) -> Outcome:
         differences = {k: self.difference("batch", k) for k in self.grid("batch", 1, least=3)}
-        return all(d.interval[1] < 0 for d in differences.values()), f"GSD minus ERSD: {_at(differences)}."
+        return all(d.interval[1] < 0 for d in differences.values()), f"GSD minus ERSD: {_by_k(differences)}."
 
     @_finding("batch_level", "Batch levels off just below 2 tokens per target call.", "Section 5, Figure 3")
     def batch_levels_off(self) -> Outcome:
@@ -218,7 +218,7 @@ class _Findings:
         largest = max(ks, key=lambda k: abs(differences[k].value))
         of_ks = {k: differences[k] for k in (ks[0], largest, ks[-1])}
         holds = shares[ks[-1]] < max(shares.values()) and self.is_level("optimal", ks[-1])
-        return holds, f"GSD minus ERSD, first, largest and last: {_at(of_ks)}."
+        return holds, f"GSD minus ERSD, first, largest and last: {_by_k(of_ks)}."
 
     @_finding(
         "bound_increments",
@@ -261,7 +261,7 @@ def _of_both(outcomes: Sequence[Outcome], start: str = "") -> Outcome:
     return all(holds for holds, _ in outcomes), f"{start}{words}."
 
 
-def _at(estimates: Mapping[int, Estimate]) -> str:
+def _by_k(estimates: Mapping[int, Estimate]) -> str:
     return listed([f"{with_interval(each.to_json())} at k = {k}" for k, each in estimates.items()])
 
 

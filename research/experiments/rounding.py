@@ -157,14 +157,14 @@ def summary(runs: Mapping[str, Sequence[Row]]) -> Row:
         for name in COMPARED
     ]
     texts = [
-        {"pair": pair, "arithmetic": name} | _counted([run["whole"][name] for run in some])
+        {"pair": pair, "arithmetic": name} | _counts([run["whole"][name] for run in some])
         for pair, some in runs.items()
         for name in WHOLE
     ]
     return {"races": RACES, "points": points, "whole": texts}
 
 
-def _counted(texts: Sequence[Row]) -> Row:
+def _counts(texts: Sequence[Row]) -> Row:
     """Counts over texts. per_text: the rate of differing texts and the ends of Wilson's 95% interval."""
     sums = {name: sum(text[name] for text in texts) for name in ("different", "tokens", "expected")}
     counts = IndexAcceptance(0, accepted=sums["different"], offered=len(texts))

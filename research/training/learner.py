@@ -76,11 +76,11 @@ class Learner:
     def backward(self, progress: float, generator: torch.Generator) -> tuple[float, int]:
         """Adds the gradients for some rows of one record. Returns the loss and the number of tokens."""
         lessons = self.lessons
-        record = self.records[_drawn(len(self.records), generator)]
+        record = self.records[_random_below(len(self.records), generator)]
         length = record["ids"].shape[1] - 1
         count = max(1, lessons.step_tokens // length)
         rows = torch.randint(len(record["ids"]), (count,), generator=generator)
-        heat = lessons.temperatures[_drawn(len(lessons.temperatures), generator)]
+        heat = lessons.temperatures[_random_below(len(lessons.temperatures), generator)]
         weight = torch.where(record["own"][rows][:, 1:].flatten(), 1.0, lessons.prompt_weight)
         late = min(1.0, max(0.0, (progress - lessons.late) / 0.2))  # from 0 to 1 in a fifth of the training
         return self.add_gradients(record, rows, late, weight / weight.sum(), heat), count * length
@@ -151,5 +151,5 @@ def _scored(logits: Tensor, places: Tensor) -> Tensor:
     return logits.softmax(-1).gather(-1, places.clamp(min=0))
 
 
-def _drawn(count: int, generator: torch.Generator) -> int:
+def _random_below(count: int, generator: torch.Generator) -> int:
     return int(torch.randint(count, (1,), generator=generator))

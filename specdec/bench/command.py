@@ -171,8 +171,8 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "repeats": 2 if smoke else whole("repeats", options.repeats, 1, 10_000),
         "trials": 1 if smoke else 3,
         "threads": [1] if smoke else _threads(options.threads, device_of(options)),
-        "assisted": _tried("assisted", options.assisted, smoke),
-        "lookup": _tried("lookup", options.lookup, smoke),
+        "assisted": _numbers_of_drafts("assisted", options.assisted, smoke),
+        "lookup": _numbers_of_drafts("lookup", options.lookup, smoke),
         "sequences": numbers("sequences", options.sequences),
         "optimal": numbers("optimal", options.optimal),
         "methods": [among("methods", name, DRAFTING) for name in options.methods.split(",")],
@@ -183,7 +183,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _tried(name: str, text: str, smoke: bool) -> list[int]:
+def _numbers_of_drafts(name: str, text: str, smoke: bool) -> list[int]:
     """The numbers k that an option for transformers' drafts lists; an empty list for "0"."""
     if text == "0":
         return []

@@ -175,15 +175,15 @@ class RoundTimes:
         rounds were timed with about this many texts."""
         if self._steps % _LEAST != 1:
             return False
-        sizes = (other for other, rows in self._target if rows == 1 and self._often(other))
+        sizes = (other for other, rows in self._target if rows == 1 and self._has_enough(other))
         return not any(other <= 2 * texts and texts <= 2 * other for other in sizes)
 
-    def _often(self, texts: int) -> bool:
+    def _has_enough(self, texts: int) -> bool:
         return len(self._target.get((texts, 1), ())) >= _LEAST
 
     def costs(self, most_repeated: int = 0) -> RoundCost:
         """The costs that follow from the times so far. most_repeated: as in `RoundCost`."""
-        compared = {key: seconds for key, seconds in self._target.items() if self._often(key[0])}
+        compared = {key: seconds for key, seconds in self._target.items() if self._has_enough(key[0])}
         target = _joint(compared or self._target, 1.0)
         draft = _joint(self._draft, _DRAFT * target.seconds(1, 1))
         return RoundCost(target, draft, {1: self._overhead()}, most_repeated)

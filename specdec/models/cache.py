@@ -29,7 +29,7 @@ LARGEST_STACK = 1 << 28
 """The most bytes of a tensor that joins the buffers of layers. Making it takes their memory a second time."""
 
 
-def _moved(prefix: int, nodes: Sequence[int]) -> tuple[int, list[int]]:
+def _moves(prefix: int, nodes: Sequence[int]) -> tuple[int, list[int]]:
     """The first place to which committed nodes must be moved, and the present places of the nodes to move.
 
     Nodes that lie directly behind the prefix already are left out: 9 and [0, 2, 5] give (10, [11, 14]).
@@ -59,7 +59,7 @@ class StackedCache:
 
     def commit(self, prefix: int, nodes: Sequence[int]) -> None:
         """Moves these pending nodes to the end of a prefix of `prefix` tokens."""
-        first, rows = _moved(prefix, nodes)
+        first, rows = _moves(prefix, nodes)
         if rows:
             indices = upload(rows, self.buffer.device)
             self.buffer[:, :, first : first + len(rows)] = self.buffer.index_select(2, indices)
@@ -148,7 +148,7 @@ class TreeCache(Cache):
 
     def commit(self, prefix: int, nodes: Sequence[int]) -> None:
         """Commits these pending nodes after a prefix of `prefix` tokens, and drops all others."""
-        first, rows = _moved(prefix, nodes)
+        first, rows = _moves(prefix, nodes)
         if rows:
             self._gather(first, rows)
         self.commit_all(prefix + len(nodes))

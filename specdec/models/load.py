@@ -71,7 +71,7 @@ def load_hf_model(
             if dtype not in ("auto", ROUNDED):
                 raise
     folder = source.fetch(report)
-    model = _placed(source.name, folder, placement, read_as, report)
+    model = _load_to_device(source.name, folder, placement, read_as, report)
     if output_ids is not None:
         restrict(model, chosen_ids(output_ids, len(model.get_output_embeddings().weight), ends_of(model)))
     if dtype == ROUNDED:
@@ -128,10 +128,10 @@ def _packed(source: Source, form: str, report: Report, output_ids: int | Sequenc
         path = source.fetch(report).resolve()
         folder = rounded_folder(source.name, path, form, report)
     report(Progress("checking", source.name))
-    return PackedModel(folder, _shown_name(source.name), partial(_whole, path), output_ids)
+    return PackedModel(folder, _shown_name(source.name), partial(_load_in_bfloat16, path), output_ids)
 
 
-def _whole(path: Path) -> transformers.PreTrainedModel:
+def _load_in_bfloat16(path: Path) -> transformers.PreTrainedModel:
     """Load the model of a GGUF file or folder in bfloat16."""
     source = find_source(path)
     return _read(source.name, source.fetch(), dtype=torch.bfloat16)
@@ -204,7 +204,7 @@ def _weights_reported(name: str, report: Report) -> Iterator[None]:
         set_tqdm_hook(previous)
 
 
-def _placed(
+def _load_to_device(
     name: str, folder: Path, device: torch.device | None, dtype: str | torch.dtype, report: Report
 ) -> transformers.PreTrainedModel:
     """Loads the model in a folder to this device; if it is None, to all GPUs."""

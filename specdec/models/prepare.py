@@ -55,18 +55,18 @@ def prepare(module: transformers.PreTrainedModel, name: str, files: str | None =
         checks = None
         if files is not None and _compiles(module, module.device):
             checks = passed_checks.folder_of(files, type(module).__name__, str(module.dtype))
-        if checks is not None and (remembered := _remembered(module, name, checks)) is not None:
+        if checks is not None and (remembered := _model_of_checks(module, name, checks)) is not None:
             return remembered
         check_sound(module)
         model = _checked(module, name)
         if checks is not None and model.kind is COMPILED and not model.note:
             passed_checks.remember(checks, model)
             # mapped weights take no memory of their own
-            return _remembered(module, name, checks) or model
+            return _model_of_checks(module, name, checks) or model
         return model
 
 
-def _remembered(module: transformers.PreTrainedModel, name: str, checks: Path) -> PreparedModel | None:
+def _model_of_checks(module: transformers.PreTrainedModel, name: str, checks: Path) -> PreparedModel | None:
     """The module with the compiled forward pass, if this folder shows that it once passed the self-check.
 
     None if there is no such folder, or if the logits differ from those of the check.
@@ -98,13 +98,13 @@ def _checked(module: transformers.PreTrainedModel, name: str) -> PreparedModel:
         faults[kind.name] = result
     model = explained_model(model, _reason(model, faults))
     if refused := [f"its {each.name} forward {faults[each.name]}" for each in OWN if each.name in faults]:
-        model = _noted(model, "a slower forward is used", "; ".join(refused))
+        model = _with_note(model, "a slower forward is used", "; ".join(refused))
     if model.kind is PLAIN:
         slow = "each token is a forward over all text, which is slow"
-        model = _noted(model, f"its own cache {faults[STEPPING.name]}", slow)
+        model = _with_note(model, f"its own cache {faults[STEPPING.name]}", slow)
     if long.missing is not None:
         limit = f"unchecked beyond {CHECKED} tokens, because no small copy of it could be made"
-        model = _noted(model, limit, long.missing)
+        model = _with_note(model, limit, long.missing)
     return model
 
 
@@ -147,7 +147,7 @@ def explained_model(model: PreparedModel, reason: str) -> PreparedModel:
     return replace(model, capability_reason=f"{model.name} {reason}.")
 
 
-def _noted(model: PreparedModel, fact: str, detail: str) -> PreparedModel:
+def _with_note(model: PreparedModel, fact: str, detail: str) -> PreparedModel:
     note = f"{fact} ({detail})"
     logging.warning("%s: %s", model.name, note)
     notes = "; ".join(filter(None, (model.note, note)))

@@ -65,7 +65,7 @@ def test_a_run_is_small_timed_and_says_where_to_look_but_not_where_it_was_record
     run, entry = load(name), ENTRIES[name]
     file = traces.FOLDER / f"{name}.json"
     assert file.stat().st_size < record_runs.MOST_BYTES
-    assert len(assets.pack(traces._sent(file).encode()).gzip) < 150_000
+    assert len(assets.pack(traces._compact_text(file).encode()).gzip) < 150_000
     assert 0 < len(entry["look"]) < 120
     assert len(entry["title"]) < 80
     assert (run.target, run.draft) == record_runs.NAMES[RECORDINGS[name].pair]

@@ -212,7 +212,7 @@ def received(messages, pauses):
         return message
 
     async def read():
-        bound = guard._within(0.2, receive)
+        bound = guard._with_deadline(0.2, receive)
         return [await bound() for _ in pauses]
 
     return asyncio.run(read())

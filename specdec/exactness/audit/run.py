@@ -249,11 +249,11 @@ class _Plan:
 
         furthest = sorted({*self.joint, *outcomes}, key=away, reverse=True)[:_SHOWN]
         return tuple(
-            Deviation(self._shown(outcome), self.joint.get(outcome, 0.0), outcomes[outcome], self.decodes)
+            Deviation(self._text_of(outcome), self.joint.get(outcome, 0.0), outcomes[outcome], self.decodes)
             for outcome in furthest
         )
 
-    def _shown(self, outcome: Outcome) -> str:
+    def _text_of(self, outcome: Outcome) -> str:
         if isinstance(outcome, str):
             return outcome
         has_text = self.distribution.pair.tokenizer is not None and NO_TOKEN not in self.distribution.judged(

@@ -112,7 +112,7 @@ class _Reader:
                 f"is one of {parts} parts of a model; `llama-gguf-split --merge` joins them to one file"
             )
         table = [self._tensor() for _ in range(tensors)]
-        return Header(values, self._placed(table, values.get("general.alignment", ALIGNMENT)))
+        return Header(values, self._tensors(table, values.get("general.alignment", ALIGNMENT)))
 
     def _keys(self, count: int) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -154,7 +154,7 @@ class _Reader:
         kind, offset = self._unpack("IQ")
         return name, tuple(reversed(shape)), kind, offset
 
-    def _placed(
+    def _tensors(
         self, table: list[tuple[str, tuple[int, ...], int, int]], alignment: Any
     ) -> tuple[Tensor, ...]:
         """The tensors with their positions in the file.

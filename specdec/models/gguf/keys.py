@@ -85,13 +85,13 @@ def check_keys(header: Header, config: PreTrainedConfig) -> None:
             continue
         if key in IGNORED or any(_same(value, neutral) for neutral in NEUTRAL.get(key, ())):
             continue
-        if not _expressed(key, value, entries, config, header):
+        if not _is_in_config(key, value, entries, config, header):
             raise BrokenFileError(
-                f"has {name} = {_shown(value)}, which a {config.model_type} model of transformers can't have"
+                f"has {name} = {_text(value)}, which a {config.model_type} model of transformers can't have"
             )
 
 
-def _expressed(
+def _is_in_config(
     key: str, value: Any, entries: list[tuple[str, Any]], config: PreTrainedConfig, header: Header
 ) -> bool:
     """Whether the configuration has an entry with the value of this GGUF key."""
@@ -140,5 +140,5 @@ def _same(value: Any, entry: Any) -> bool:
     return numeric and math.isclose(value, entry, rel_tol=1e-6, abs_tol=1e-30)
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     return " ".join(repr(value.tolist() if isinstance(value, np.ndarray) else value).split())[:40]

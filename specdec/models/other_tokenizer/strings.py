@@ -98,11 +98,11 @@ def _strings(tokenizer: Any, tokens: Sequence[str], ids: dict[str, int]) -> Iter
         return [token.translate(_TO_BYTES).encode("latin-1", "ignore") for token in tokens]
     if SPACE in state and steps <= _MARKED:
         fallback = "ByteFallback" in steps
-        return [_marked(token, fallback) for token in tokens]
+        return [_bytes_of_marked(token, fallback) for token in tokens]
     return _between_letters(tokenizer, tokens, ids)
 
 
-def _marked(token: str, fallback: bool) -> bytes:
+def _bytes_of_marked(token: str, fallback: bool) -> bytes:
     if fallback and BYTE_TOKEN.fullmatch(token):
         return bytes.fromhex(token[3:5])
     return token.replace(SPACE, " ").encode(errors="replace")
