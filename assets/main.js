@@ -52,13 +52,13 @@ async function later(name) {
 }
 
 // Calls `load`, which fetches a script. If there is no connection, it calls `load` again as soon as there is one.
-async function fetched(load) {
+async function whenOnline(load) {
   try {
     return await load();
   } catch (error) {
     if (navigator.onLine) throw error;
     await new Promise((resolve) => addEventListener("online", resolve, { once: true }));
-    return fetched(load);
+    return whenOnline(load);
   }
 }
 
@@ -76,7 +76,7 @@ addEventListener("click", async (event) => {
   if (!link || ctrlKey || metaKey || shiftKey) return;
   event.preventDefault();
   toLessons();
-  const { goTo } = await fetched(() => import("./lessons/panel.js"));
+  const { goTo } = await whenOnline(() => import("./lessons/panel.js"));
   goTo(new URLSearchParams(link.getAttribute("href")).get("lesson"));
 });
 
@@ -98,7 +98,7 @@ async function mount(element) {
   const { panel: name } = element.dataset;
   if (name === "lessons" || name === "classroom") toLessons();
   try {
-    const view = VIEWS[name] ?? (await fetched(() => later(name)));
+    const view = VIEWS[name] ?? (await whenOnline(() => later(name)));
     view(element, props[name], serverOf(name));
     dispatchEvent(new Event("slides")); // the new panel may have slides
   } catch (error) {

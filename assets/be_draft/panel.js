@@ -7,7 +7,7 @@ import { KINDS, STATUSES } from "../shared/catalogue.js";
 import { appendText, shortened, visible } from "../shared/labels.js";
 import { fillTable, make, setMessage, setText } from "../shared/view.js";
 import { fieldsOf, Game, START } from "./game.js";
-import { outcome, rows, said } from "./words.js";
+import { guessWords, outcome, rows } from "./words.js";
 
 const LONGEST = 14; // characters of a rejected token above the one that replaced it
 // Seconds after an answer in which Enter without a guess is ignored: it was probably pressed for the guess before.
@@ -159,7 +159,7 @@ class YouDraft {
   draw() {
     const { game, busy } = this;
     const last = game.rounds.at(-1);
-    setText(this.find(".verdict"), busy ? WAITING : last ? said(last) : INVITATION);
+    setText(this.find(".verdict"), busy ? WAITING : last ? guessWords(last) : INVITATION);
     this.find(".writing").setAttribute("aria-busy", String(busy));
     this.find(".propose").disabled = busy || game.isOver;
     this.find(".typed").disabled = game.isOver;

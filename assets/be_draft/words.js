@@ -15,7 +15,7 @@ function chance(p) {
 
 // A sentence that says which words of a guess the target accepted, and which token it added.
 /** @param {import("./game.js").Played} round */
-export function said({ guess, tokens }) {
+export function guessWords({ guess, tokens }) {
   const own = quoted(tokens.at(-1).text);
   const accepted = guess.filter(({ status }) => status === "accepted");
   const yields = tokens.length > 1 ? `: ${tokens.length} tokens from one call` : "";

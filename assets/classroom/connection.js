@@ -27,7 +27,7 @@ export const reason = (error) => (error instanceof Refused ? error.message : LOS
 
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-async function read(answer) {
+async function parsed(answer) {
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Refused(answer.status, body.detail ?? "The server’s reply is not valid.");
   return body;
@@ -38,10 +38,10 @@ const address = (name) => new URL(`class/${name}`, document.baseURI);
 // Posts to the server and returns its answer. Throws `Refused` if the server refuses.
 export async function post(name, body = {}, token = "") {
   const headers = { "content-type": "application/json", "x-class-token": token };
-  return read(await fetch(address(name), { method: "POST", headers, body: JSON.stringify(body) }));
+  return parsed(await fetch(address(name), { method: "POST", headers, body: JSON.stringify(body) }));
 }
 
-async function now({ room, token }, version, ending) {
+async function fetchState({ room, token }, version, ending) {
   const url = address("now");
   url.search = new URLSearchParams({ room, since: String(version) }).toString();
   // `AbortSignal.any` would be shorter, but phones from before 2024 lack it.
@@ -51,7 +51,7 @@ async function now({ room, token }, version, ending) {
   ending.addEventListener("abort", end);
   try {
     const headers = { "x-class-token": token };
-    return await read(await fetch(url, { headers, cache: "no-store", signal: controller.signal }));
+    return await parsed(await fetch(url, { headers, cache: "no-store", signal: controller.signal }));
   } finally {
     clearTimeout(timer);
     ending.removeEventListener("abort", end);
@@ -66,7 +66,7 @@ export function watch(who, { seen, gone, lost = (_) => {} }) {
   async function follow() {
     for (let version = "", failed = 0; !asleep(); ) {
       try {
-        const state = await now(who, version, ending.signal);
+        const state = await fetchState(who, version, ending.signal);
         if (asleep()) return;
         if (failed > 0) lost(false);
         failed = 0;

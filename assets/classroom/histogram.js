@@ -1,6 +1,6 @@
 // The histogram of a class's answers, a bar per choice or columns over numbers, and the right answer.
 
-import { isRight, said } from "../lessons/question.js";
+import { isRight, textOf } from "../lessons/question.js";
 import { count as counted } from "../shared/labels.js";
 import { make } from "../shared/view.js";
 
@@ -67,20 +67,20 @@ function drawNumbers(question, counts, mine) {
   for (const { from, to, count } of bins) {
     const column = make("span", "column", count > 0 ? String(count) : "");
     column.style.setProperty("--share", String(count / highest));
-    column.title = `${said(question, from)}${to > from ? ` to ${said(question, to)}` : ""}: ${counted(count, "answer")}`;
+    column.title = `${textOf(question, from)}${to > from ? ` to ${textOf(question, to)}` : ""}: ${counted(count, "answer")}`;
     plot.append(column);
   }
   const place = placeOf(question.range, question.answer);
-  const mark = make("span", `answer ${place > 0.6 ? "before" : ""}`, `✓ ${said(question, question.answer)}`);
+  const mark = make("span", `answer ${place > 0.6 ? "before" : ""}`, `✓ ${textOf(question, question.answer)}`);
   mark.style.setProperty("--at", String(place));
   plot.append(mark);
   if (mine !== null && mine !== undefined) {
     const own = make("span", "own", "▲");
     own.style.setProperty("--at", String(placeOf(question.range, mine)));
-    own.title = `yours: ${said(question, mine)}`;
+    own.title = `yours: ${textOf(question, mine)}`;
     plot.append(own);
   }
-  const ends = question.range.slice(0, 2).map((value) => make("span", "", said(question, value)));
+  const ends = question.range.slice(0, 2).map((value) => make("span", "", textOf(question, value)));
   figure.append(plot, make("p", "ends", ...ends));
   figure.setAttribute("role", "img");
   figure.setAttribute("aria-label", inWords(question, counts));
@@ -90,8 +90,8 @@ function drawNumbers(question, counts, mine) {
 // The histogram in words, for screen readers.
 export function inWords(question, counts) {
   const bins = columns(question.range, counts).filter(({ count }) => count > 0);
-  const words = bins.map(({ from, to, count }) => `${said(question, from)} to ${said(question, to)}: ${count}`);
-  return `The class's answers: ${words.join("; ") || "none"}. Right: ${said(question, question.answer)}.`;
+  const words = bins.map(({ from, to, count }) => `${textOf(question, from)} to ${textOf(question, to)}: ${count}`);
+  return `The class's answers: ${words.join("; ") || "none"}. Right: ${textOf(question, question.answer)}.`;
 }
 
 // Draws the histogram into `host`. mine: this student's own answer, if there is one.

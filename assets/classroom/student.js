@@ -1,6 +1,6 @@
 // The student's page: it shows the lecturer's step or earlier ones, and takes one answer per question.
 
-import { ask, feedback, isRight, said } from "../lessons/question.js";
+import { ask, feedback, isRight, textOf } from "../lessons/question.js";
 import { make, setMessage, setText } from "../shared/view.js";
 import { forget, LOST, post, reason, recall, remember, spelled, watch } from "./connection.js";
 import { drawProposals, drawScores, drawText } from "./draft.js";
@@ -110,7 +110,7 @@ function drawStep({ place, title, of, words, question, mine, counts }) {
     setText(find(".why"), question.why);
     drawHistogram(find(".drawn"), question, counts, mine);
   } else if (hasAnswer) {
-    find(".outcome").append(make("p", "verdict", `Sent: ${said(question, mine)}. Wait for the others.`));
+    find(".outcome").append(make("p", "verdict", `Sent: ${textOf(question, mine)}. Wait for the others.`));
   } else if (pastIndex < 0) drawQuestion(question, place);
   else find(".outcome").append(make("p", "verdict", "You did not answer this question."));
 }

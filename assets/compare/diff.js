@@ -35,7 +35,7 @@ export function verdict(lane, reference) {
 // Why the texts are equal or differ. greedy: whether the temperature is 0; dtype: the target's type of numbers.
 export function reason(method, { same, at }, { greedy, dtype }) {
   if (same === null) return "";
-  if (INVARIANT.includes(method)) return same ? kept(method, dtype) : rounded(at, dtype);
+  if (INVARIANT.includes(method)) return same ? keepsText(method, dtype) : rounded(at, dtype);
   if (!same) return greedy ? rounded(at, dtype) : otherNoise(METHODS[method]);
   return greedy
     ? "At temperature 0 every method takes the token that the large model finds likeliest."
@@ -51,7 +51,7 @@ const byChance = (name) =>
 const HOW_OFTEN =
   "We decoded texts with the story models of this page. In bfloat16, rounding changed 22 of 40 texts of up to 140 tokens with torch’s operations, and none with this project’s compiled code. In float32 it changed none.";
 
-function kept(method, dtype) {
+function keepsText(method, dtype) {
   if (dtype === "float32")
     return `The noise depends on seed and position alone, so draft, topology and k cannot change ${METHODS[method]}’s text.`;
   return `The models ran in ${dtype}. Rounding can change a text there, and did not change this one. ${HOW_OFTEN}`;

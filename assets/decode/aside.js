@@ -3,7 +3,7 @@
 /** @import { State } from "../types.d.ts" */
 
 import { percent } from "../shared/labels.js";
-import { keep, kept } from "../shared/memory.js";
+import { keep, keptText } from "../shared/memory.js";
 import { isMeasured, resultWords, speed } from "../shared/speed.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
 import { Totals } from "../shared/totals.js";
@@ -104,7 +104,7 @@ export function mountAside(element) {
   const find = (selector) => element.querySelector(selector);
   const names = new URLSearchParams(location.search);
   // A link to a moment in a run shows the race of that moment.
-  let isOpen = kept(WHY) !== null || names.has("round") || names.has("decision");
+  let isOpen = keptText(WHY) !== null || names.has("round") || names.has("decision");
   let run = null;
   const draw = onFrame(() => {
     if (state.run !== run && stage() === "end") setStage("");

@@ -1,6 +1,6 @@
 // The run that the address of an embedded page names: a recorded run, or settings that the server decodes.
 
-import { at, stream } from "../shared/server.js";
+import { stream, urlOf } from "../shared/server.js";
 import { SETTINGS } from "../shared/settings.js";
 import { recordedSettings } from "../shared/trace.js";
 
@@ -10,7 +10,7 @@ const NAME = /^[\w-]+$/;
 const FAILED = "The server did not decode this run. Try again later.";
 
 async function answered(address, options) {
-  const answer = await fetch(at(address), options);
+  const answer = await fetch(urlOf(address), options);
   if (answer.ok) return answer;
   const body = await answer.json().catch(() => ({}));
   throw new Error(body.detail ?? `The server answered ${answer.status}.`);

@@ -19,7 +19,7 @@ let own = null; // the fields of the visitor's own run, while a recorded one is 
 let fieldsOfLast = null; // the fields of the run that was begun last
 
 // A tree in the notation of addresses: the number of children of each node in level order.
-function written(paths) {
+function treeText(paths) {
   const sorted = [[], ...paths].sort((a, b) => a.length - b.length);
   const children = (path) =>
     paths.filter((other) => other.length === path.length + 1 && path.every((index, i) => other[i] === index)).length;
@@ -32,7 +32,7 @@ export const settingsOf = (setup) => ({
   ...Object.fromEntries(OF_TEXT.map((setting) => [setting.address, setup[setting.name] ?? setting.default])),
   ...(setup.choice
     ? { topology: "auto", tree: "" }
-    : { topology: "optimal", k: setup.paths.length || 1, tree: written(setup.paths) }), // plain decoding has no tree
+    : { topology: "optimal", k: setup.paths.length || 1, tree: treeText(setup.paths) }), // plain decoding has no tree
 });
 
 // Sets the fields to the settings of a recorded run. When the first run is shown, fields that the address has
@@ -81,7 +81,7 @@ export const NOTHING_DECODED = "Stopped before the first token. Press Generate t
 
 // The names of the fields whose values differ from the settings of the shown run. Without a draft model the page
 // itself chooses copies as the drafter, which is no change of the visitor's.
-function changed() {
+function changedNames() {
   if (state.rounds.length === 0 || ["waiting", "choosing"].includes(state.phase)) return [];
   const names = differing(fieldsOfRun).filter((name) => name !== "drafter" || touched.has(name));
   const isRefused = state.phase === "error" && !isOutOfDate();
@@ -92,7 +92,7 @@ function changed() {
 
 // A sentence that names the changed fields; empty if there are none, or if another message is more important.
 export function changedWords() {
-  const names = changed();
+  const names = changedNames();
   if (names.length === 0) return "";
   if (!isOutOfDate() && state.phase === "error") return "";
   if (!isOutOfDate() && state.phase === "stopped" && state.early) return NOTHING_DECODED;
@@ -108,7 +108,7 @@ export function mountFields() {
     if (field) touched.add(field.dataset.name);
   });
   let { phase, run } = state;
-  const draw = onFrame(() => document.body.toggleAttribute("data-changed", changed().length > 0));
+  const draw = onFrame(() => document.body.toggleAttribute("data-changed", changedNames().length > 0));
   subscribe(() => {
     if (state.phase === "waiting" && phase !== "waiting") fieldsOfLast = decode.now();
     if (state.run !== run && isBegun(state.run)) fieldsOfRun = own = fieldsOfLast;

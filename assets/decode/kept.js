@@ -1,6 +1,6 @@
 // The visitor's last own run, stored across a reload of the page, only in this browser tab.
 
-import { keep, kept, keptValue } from "../shared/memory.js";
+import { keep, keptText, keptValue } from "../shared/memory.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
 
 const TAB = "sessionStorage";
@@ -21,7 +21,7 @@ export function keptRun() {
   const [navigation] = performance.getEntriesByType("navigation");
   if (/** @type {PerformanceNavigationTiming} */ (navigation)?.type !== "reload") return null;
   const run = keptValue(NAME, TAB);
-  message = kept(BEGUN, TAB) !== null ? INTERRUPTED : run === false ? TOO_LONG : "";
+  message = keptText(BEGUN, TAB) !== null ? INTERRUPTED : run === false ? TOO_LONG : "";
   return run || null;
 }
 

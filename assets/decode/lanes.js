@@ -9,7 +9,7 @@ import { lastDecision, select, state, subscribe } from "../shared/store.js";
 import { decodingSeconds, sum, tokensIn } from "../shared/totals.js";
 import { make, onceDrawn, onFrame, setText } from "../shared/view.js";
 import { Fences } from "./code.js";
-import { isPlaying, onPlayer, passed, slowness } from "./player.js";
+import { isPlaying, onPlayer, secondsPlayed, slowness } from "./player.js";
 
 const HEIGHT = 20; // height of a timeline in pixels
 const APART = 4.5; // least pixels between two ticks beside each other; in a narrow block the ticks stand in rows
@@ -120,7 +120,7 @@ function drawVerdict(chip) {
   const promised = INVARIANT.includes(setup.method) && setup.method !== "ar";
   const [run, plain] = [rounds, baseline].map((list) => list.flatMap(({ tokens }) => tokens));
   const isOver = plain.length >= run.length || baseline.at(-1)?.finish !== null;
-  chip.hidden = !promised || passed() !== null || baseline.length === 0 || !isOver || phase === "waiting";
+  chip.hidden = !promised || secondsPlayed() !== null || baseline.length === 0 || !isOver || phase === "waiting";
   const equal = equalTokens(state);
   setText(chip, `${equal} of ${run.length} tokens equal${equal === run.length ? " ✓" : ""}`);
 }
@@ -148,7 +148,7 @@ class LanesView {
     const seconds = durations(state);
     const scale = this.layout(seconds, width);
     const now = Math.min(moment(seconds.run), width / scale);
-    const index = passed() === null ? state.selected.round : -1;
+    const index = secondsPlayed() === null ? state.selected.round : -1;
     this.lanes.plain.show(now * scale, setup.method === "ar" ? index : -1);
     this.lanes.with.show(now * scale, index);
     let number = 0;
@@ -156,10 +156,10 @@ class LanesView {
     this.write(number);
     const pace = slowness() > 1.01 ? `shown ${Math.max(2, Math.round(slowness()))} times slower` : "in real time";
     const slowed = `${now.toFixed(2)} s, ${pace}`;
-    setText(this.find(".account .passed"), passed() === null ? "" : slowed);
+    setText(this.find(".account .passed"), secondsPlayed() === null ? "" : slowed);
     setText(this.find(".account .sum"), account());
     drawVerdict(this.find(".account .equal"));
-    if (passed() === null) onceDrawn(() => this.align());
+    if (secondsPlayed() === null) onceDrawn(() => this.align());
   }
 
   // Sets the pixels per second. The blocks are laid out again when they or the scale change.
@@ -207,7 +207,7 @@ class LanesView {
 
 // The measured time up to the selected moment. If nothing is hidden, it is the time of the whole run.
 function moment(seconds) {
-  if (passed() !== null) return passed();
+  if (secondsPlayed() !== null) return secondsPlayed();
   if (!state.veiled) return Infinity;
   const { round } = state.selected;
   return sum(seconds.slice(0, round + Number(state.decision === lastDecision(round))));
@@ -223,5 +223,5 @@ export function mountLanes(element) {
     const round = view.lanes.with.blocks?.findIndex(({ x, width }) => offsetX >= x && offsetX < x + width) ?? -1;
     if (round >= 0) select(round);
   });
-  view.story.addEventListener("scroll", () => passed() === null && view.align());
+  view.story.addEventListener("scroll", () => secondsPlayed() === null && view.align());
 }

@@ -3,7 +3,7 @@
 
 import { state } from "../shared/store.js";
 import { make, reducedMotion, zoomOf } from "../shared/view.js";
-import { passed as playedSeconds } from "./player.js";
+import { secondsPlayed as playedSeconds } from "./player.js";
 
 const TOOK = 250; // milliseconds
 let [lastSelected, last, enough] = [null, 0, false];

@@ -46,14 +46,14 @@ export const isPlaying = () => run !== null;
 export const narration = () => words();
 export const onPlayer = changes.subscribe;
 // How far the clock is, in seconds of the measured run; null while no clock runs.
-export const passed = () => clock?.passed ?? null;
+export const secondsPlayed = () => clock?.passed ?? null;
 // The factor by which the clock is slower than the measured run.
 export const slowness = () => (clock ? 1 / clock.rate : 1);
 
 const tell = () => changes.notify();
 
 // The end of each round of the run, and the duration of plain decoding so far, in measured seconds.
-function measured() {
+function timeline() {
   const { run: rounds, plain } = durations(state);
   let end = 0;
   return { ends: rounds.map((seconds) => (end += seconds)), plain: sum(plain) };
@@ -71,7 +71,7 @@ function begin(act) {
   const { words: said = "" } = act;
   act.begin?.();
   words = typeof said === "function" ? said : () => said;
-  const { ends, plain } = measured();
+  const { ends, plain } = timeline();
   const total = Math.max(ends.at(-1), plain);
   if (act.again && state.baseline.length === 0) return next();
   const { unit, perSecond } = PACES[paceNow()];
@@ -110,7 +110,7 @@ function step() {
     return tell();
   }
   const now = performance.now();
-  const { ends, plain } = measured();
+  const { ends, plain } = timeline();
   const time = clock.passed + Math.min((now - clock.last) / 1000, 0.1) * clock.rate;
   clock.last = now;
   clock.passed = Math.min(time, Math.max(ends.at(-1), isMeasured(state) ? plain : 0));

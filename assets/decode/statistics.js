@@ -104,7 +104,7 @@ const CAPABILITY = {
   ar: "one token at a time",
 };
 
-function described(model) {
+function words(model) {
   // A model of a recorded run, of which only role and name are known.
   if (!model.dtype) return `${model.role}: ${model.name}`;
   const can = CAPABILITY[model.capability] ?? model.capability;
@@ -140,7 +140,7 @@ function acceptanceLine(run) {
 function drawModels(list, models, run) {
   // The summary of the element that shows the choice of the tree already has this title.
   const topology = state.setup?.choice?.length ? [] : usedTopology(state);
-  const lines = [...acceptanceLine(run), ...models.map(described), ...topology];
+  const lines = [...acceptanceLine(run), ...models.map(words), ...topology];
   fillRows(list, lines, () => make("li"), setText);
 }
 

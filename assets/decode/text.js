@@ -64,7 +64,7 @@ function appendRound(parent, round, fences) {
     const preceding = parent.lastElementChild?.lastElementChild ?? null;
     const previous = group.lastElementChild ?? preceding;
     if (!isCode && token.text === "\n" && previous?.textContent.endsWith("\n")) element.classList.add("again");
-    group.append(step === last && rejected.length > 0 ? placed(element, rejected, round) : element);
+    group.append(step === last && rejected.length > 0 ? pairElement(element, rejected, round) : element);
   });
   parent.append(group);
 }
@@ -72,7 +72,7 @@ function appendRound(parent, round, fences) {
 // The token that ended a round, beside the likeliest rejected token that it replaced and the number of other ones. In
 // code the rejected token comes second, because in front it would move the indentation.
 /** @param {Element} token @param {Node[]} rejected @param {Round} round */
-function placed(token, rejected, round) {
+function pairElement(token, rejected, round) {
   const element = make("span", "place");
   const out = rejectedElement(rejected[0], round, round.tokens.length - 1);
   if (rejected.length > 1) out.dataset.more = `+${rejected.length - 1}`;

@@ -5,7 +5,7 @@ import { isActive } from "../shared/store.js";
 import { make, makeButton, setText, zoomOf } from "../shared/view.js";
 import { follow } from "./notes.js";
 import { answer, answerOf, forget } from "./progress.js";
-import { ask, feedback, isRight, known, said } from "./question.js";
+import { answerWords, ask, feedback, isRight, textOf } from "./question.js";
 import { lastStep, outcomes, questionAt, result, setupAt, summary } from "./steps.js";
 import { lecturesOf, minutesUntil } from "./times.js";
 
@@ -277,7 +277,7 @@ export class Bar {
     if (!this.revealed) return;
     const [kind, words] =
       this.given === undefined
-        ? ["off", known(said(question, question.answer))]
+        ? ["off", answerWords(textOf(question, question.answer))]
         : [isRight(question, this.given) ? "right" : "off", feedback(question, this.given)];
     this.find(".outcome").append(make("p", `verdict ${kind}`, words), make("p", "", question.why));
   }

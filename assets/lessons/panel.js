@@ -53,7 +53,7 @@ export async function beginLecture(which) {
 
 // lessons: the address of the file with all lessons.
 export async function mountLesson(element, { lessons: address }) {
-  const lessons = await fetched(address).catch(() => null);
+  const lessons = await fetchJson(address).catch(() => null);
   if (!lessons) return tell(["The lessons could not be loaded. Load the page again."]);
   bar = new Bar(element, lessons, steps.notify);
   const notes = element.querySelector(".notes");
@@ -62,7 +62,7 @@ export async function mountLesson(element, { lessons: address }) {
   arrive();
 }
 
-async function fetched(address) {
+async function fetchJson(address) {
   const answer = await fetch(new URL(address, document.baseURI).href);
   return answer.ok ? answer.json() : null;
 }

@@ -2,7 +2,7 @@
 
 import { make } from "../shared/view.js";
 import { drawBoard } from "./board.js";
-import { said } from "./question.js";
+import { textOf } from "./question.js";
 
 const LINES = 2; // lines to write on below each question
 
@@ -22,7 +22,7 @@ function section(question, number) {
 }
 
 function answered(question, number) {
-  const title = make("h2", "", `Question ${number}: ${said(question, question.answer)}`);
+  const title = make("h2", "", `Question ${number}: ${textOf(question, question.answer)}`);
   return make("section", "", title, ...paragraphs(question.why));
 }
 

@@ -1,7 +1,7 @@
 // The steps of a lesson as plain data: what each step shows, and what the visitor predicted. Step 0 has a
 // text to read, the next steps ask questions, and the last step is a summary.
 
-import { isRight, said } from "./question.js";
+import { isRight, textOf } from "./question.js";
 
 export const lastStep = (lesson) => lesson.questions.length + 1;
 
@@ -33,8 +33,8 @@ export function summary(lesson, outcomes) {
 
 // The outcome of a question in words, for the list at the end.
 export function result({ question, step, given, right }) {
-  const answer = said(question, question.answer);
+  const answer = textOf(question, question.answer);
   if (given === undefined) return `– Question ${step}: the answer is ${answer}.`;
   if (right) return `✓ Question ${step}: ${answer}.`;
-  return `○ Question ${step}: you said ${said(question, given)}, the answer is ${answer}.`;
+  return `○ Question ${step}: you said ${textOf(question, given)}, the answer is ${answer}.`;
 }

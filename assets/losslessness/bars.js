@@ -17,7 +17,7 @@ export function tokensOf(i, size, length) {
 // Two standard errors of an observed share of n decodes.
 export const spread = (p, n) => (n > 0 ? 2 * Math.sqrt((p * (1 - p)) / n) : 0);
 
-export const beyond = (p, count, n) => n > 0 && Math.abs(count / n - p) > spread(p, n);
+export const isBeyond = (p, count, n) => n > 0 && Math.abs(count / n - p) > spread(p, n);
 
 // The largest share on the axis. It is fixed, unless a bar is longer.
 function ceiling(distribution, counts, n) {
@@ -103,7 +103,7 @@ export class Bars {
       const observed = n > 0 ? counts[i] / n : 0;
       const error = spread(p, n);
       const [reach, band, bar, line] = group.children;
-      const names = `outcome${beyond(p, counts[i], n) ? " beyond" : ""}${i === lit ? " lit" : ""}`;
+      const names = `outcome${isBeyond(p, counts[i], n) ? " beyond" : ""}${i === lit ? " lit" : ""}`;
       setAll(group, { class: names, "data-outcome": i });
       setAll(reach, { x: x - gap / 2, y: MARGIN.top, width: step, height: this.tall });
       const between = (low, high) => ({ y: y(high).toFixed(2), height: (y(low) - y(high)).toFixed(2) });

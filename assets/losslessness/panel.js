@@ -10,7 +10,7 @@ import { PValues } from "../shared/p_values.js";
 import { tableOf } from "../shared/plot.js";
 import { blockEfficiency } from "../shared/totals.js";
 import { onFrame, setText } from "../shared/view.js";
-import { Bars, beyond, spread, tokensOf } from "./bars.js";
+import { Bars, isBeyond, spread, tokensOf } from "./bars.js";
 import { begin, clearPast, isActive, repeat, showRecorded, state, stop, subscribe } from "./state.js";
 import { bounded, caught, count, statistic, verdict } from "./words.js";
 
@@ -98,7 +98,7 @@ class Lossless {
 
   writeSpread() {
     const { distribution, counts, decodes, setup } = state;
-    const outside = decodes > 0 ? distribution.filter((p, i) => beyond(p, counts[i], decodes)).length : 0;
+    const outside = decodes > 0 ? distribution.filter((p, i) => isBeyond(p, counts[i], decodes)).length : 0;
     const lead =
       decodes > 0
         ? `${outside} of ${distribution.length} bars are beyond ± 2 standard errors; chance alone gives about ${(0.05 * distribution.length).toFixed(1)}.`

@@ -61,11 +61,11 @@ export function fromStep(step, visible) {
   const order = (row) => (winners.includes(row.token_id) ? 2 : Math.max(row.p, row.q));
   const rows = leading.sort((a, b) => order(b) - order(a)).slice(0, MOST - 1);
   const tokens = rows.map((row) => ({ name: visible(row.text), p: row.p, q: row.q, e: row.exponential }));
-  return [...tokens, rest(tokens)];
+  return [...tokens, otherToken(tokens)];
 }
 
 // No other token won a race in the run, so “other” gets an e with which it arrives after both winners.
-function rest(tokens) {
+function otherToken(tokens) {
   const missing = (side) => Math.max(0, 1 - sum(tokens.map((token) => token[side])));
   const [p, q] = [missing("p"), missing("q")];
   const earliest = (side) => Math.min(...tokens.map((token) => arrival(token.e, token[side])));

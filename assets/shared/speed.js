@@ -18,7 +18,7 @@ function shared({ rounds, timings }) {
 }
 
 // The number of rounds of the whole run, and of tokens of the whole text.
-function whole({ rounds, baseline }) {
+function totals({ rounds, baseline }) {
   const tokens = tokensIn(rounds);
   return { calls: rounds.length, tokens, plain: Math.min(tokens, baseline.length) };
 }
@@ -36,7 +36,7 @@ export function speed(run) {
   const [seconds, beginning] = [durations(run), shared(run)];
   const sorted = run.timings.map((timing) => perToken(timing, beginning)).sort((a, b) => a - b);
   const cut = sorted.length >= MANY ? 1 : 0;
-  const times = perToken(seconds, whole(run));
+  const times = perToken(seconds, totals(run));
   const scale = times / perToken(seconds, beginning);
   const [low, high] = [Math.min(times, scale * sorted[cut]), Math.max(times, scale * sorted[sorted.length - 1 - cut])];
   return { times, low, high, isBusy: !(high / low <= TOO_WIDE) };

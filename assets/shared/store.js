@@ -73,7 +73,7 @@ export function stop() {
     const isComplete = state.phase === "baseline";
     const early = ["waiting", "choosing"].includes(state.phase);
     Object.assign(state, { early, phase: isComplete ? "done" : "stopped" });
-    if (isComplete && state.follow) rest();
+    if (isComplete && state.follow) selectPlace();
   }
   notify();
 }
@@ -97,7 +97,7 @@ function apply(update) {
   target.push(...update.rounds);
   state.phase = update.phase;
   if (state.follow && target === state.rounds && update.rounds.length > 0) selectLatest();
-  if (state.follow && state.phase === "done") rest();
+  if (state.follow && state.phase === "done") selectPlace();
 }
 
 function selectLatest() {
@@ -108,7 +108,7 @@ function selectLatest() {
 // Selects the place at which a finished run is shown. A recorded run names its most instructive place. Other
 // runs are shown at the last round with a tree of full size, because near the end of a text trees are cut,
 // and an accepted end of the text is invisible.
-function rest() {
+function selectPlace() {
   const { recorded, rounds } = state;
   state.veiled = false;
   if (recorded?.round !== undefined) return place(recorded.round, emission(decisionsOf(recorded.round), recorded.step));
@@ -122,7 +122,7 @@ function rest() {
 export function showAll() {
   toEnd();
   if (active() || state.rounds.length === 0) return;
-  rest();
+  selectPlace();
   notify();
 }
 
@@ -216,7 +216,7 @@ let numRecorded = 0;
 // Restores the visitor's own run after a reload.
 export function restore(run) {
   Object.assign(state, empty(), run, { run: "kept" });
-  rest();
+  selectPlace();
   notify();
 }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { fieldsOf, Game, shared } from "../../assets/be_draft/game.js";
-import { outcome, rows, said } from "../../assets/be_draft/words.js";
+import { guessWords, outcome, rows } from "../../assets/be_draft/words.js";
 import { differing, readAll } from "../../assets/page/setup_fields.js";
 
 const token = (id, kind, text = ` t${id}`) => ({ id, kind, text });
@@ -58,7 +58,7 @@ test("a story is over at its length, at the text's own end, and when the visitor
 });
 
 test("each round is told: what was kept, what came instead, what was never looked at", () => {
-  const plain = (round) => said(round).replaceAll(/[\u2068\u2069]/g, "");
+  const plain = (round) => guessWords(round).replaceAll(/[\u2068\u2069]/g, "");
   assert.equal(plain(ALONE), "The large model wrote “␣t3” alone: one call, one token.");
   assert.equal(plain(ALL), "“␣t4” accepted, and the large model adds “␣t5”: 2 tokens from one call.");
   assert.equal(

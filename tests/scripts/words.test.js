@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { around, change, parting, reason, verdict } from "../../assets/compare/diff.js";
 import { reachedWords } from "../../assets/decode/optimum.js";
-import { feedback, isRight, said } from "../../assets/lessons/question.js";
+import { feedback, isRight, textOf } from "../../assets/lessons/question.js";
 import { bounded, caught, verdict as judged, statistic } from "../../assets/losslessness/words.js";
 import { digits, percent, quoted, shortened, visible } from "../../assets/shared/labels.js";
 import { Totals } from "../../assets/shared/totals.js";
@@ -128,7 +128,7 @@ test("a prediction is right within its margin, and the answer is said either way
   const choice = { choices: ["more", "less"], answer: 1 };
   const right = [38.9, 39, 45, 45.1].filter((value) => isRight(number, value));
   assert.deepEqual(right, [39, 45]);
-  assert.equal(said(number, 42), "42%");
+  assert.equal(textOf(number, 42), "42%");
   for (const value of [0, 30, 42, 44, 100]) assert.ok(feedback(number, value).includes("42%"));
   assert.match(feedback(choice, 1), /^✓/);
   assert.match(feedback(choice, 0), /^○ You predicted “more”; the answer is “less”/);
