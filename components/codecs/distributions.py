@@ -69,10 +69,10 @@ def distributions(question: Distributions) -> Answer:
 
 
 def _about_entropies(laws: channel.IndexDistributions, method: str, tokens: int) -> str:
-    drawn, counted = _REPLACEMENT[method]
+    drawing, counting = _REPLACEMENT[method]
     lead = (
-        f"D_KL[P‖Q] = {laws.kl:.2f} bits. With replacement, {drawn}, H[index] = {laws.entropy_with:.2f} "
-        f"bits, never below D_KL. Without replacement, {counted}, H[R] = {laws.entropy_without:.2f} bits"
+        f"D_KL[P‖Q] = {laws.kl:.2f} bits. With replacement, {drawing}, H[index] = {laws.entropy_with:.2f} "
+        f"bits, never below D_KL. Without replacement, {counting}, H[R] = {laws.entropy_without:.2f} bits"
     )
     if laws.entropy_without >= laws.kl - 1e-9:
         return f"{lead}; here it is not below D_KL either."

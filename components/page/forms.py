@@ -84,8 +84,8 @@ class Form:
         **look: Any,
     ) -> Part:
         """A number that is typed or set with a slider. shown: the ends of the slider; None: least or most."""
-        whole = float(step).is_integer()
-        schema = {"kind": "number", "default": value, "least": least, "most": most, "whole": whole}
+        is_whole = float(step).is_integer()
+        schema = {"kind": "number", "default": value, "least": least, "most": most, "whole": is_whole}
         ends = [end if own is None else own for end, own in zip((least, most), shown, strict=True)]
         return self._field("slider", name, label, schema, step=step, ends=ends, **look)
 

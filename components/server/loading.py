@@ -150,6 +150,6 @@ class Loading:
 
 def _message(error: Exception, choice: Choice) -> str:
     message = feed.error_message(error)
-    for hidden, shown in choice.shown:
-        message = message.replace(hidden, shown)
+    for private, public in choice.shown:
+        message = message.replace(private, public)
     return message

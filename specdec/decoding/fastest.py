@@ -78,8 +78,8 @@ def with_repeated(
 def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
     """The number of rows that a text needs in the target's forward pass on this tree, with the average number
     of tokens that are read again."""
-    again = costs.most_repeated and tree.num_draft_tokens
-    repeated = repeated_tokens(acceptance, tree, costs.most_repeated) if again else 0.0
+    repeats = costs.most_repeated and tree.num_draft_tokens
+    repeated = repeated_tokens(acceptance, tree, costs.most_repeated) if repeats else 0.0
     return 1 + tree.num_draft_tokens + repeated
 
 

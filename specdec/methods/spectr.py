@@ -40,12 +40,12 @@ def verify(
     topology, token_ids, log_q, *_ = drafted
 
     def decide(row: int) -> Decision:
-        node, drawn, attempts = topology.path(row), drafted.candidates(row), list[Attempt]()
+        node, tokens, attempts = topology.path(row), drafted.candidates(row), list[Attempt]()
         state = Residual(log_p[row], log_q[row])
-        if drawn:
-            p, q, n = parts_of(state.log_p), parts_of(state.log_q), len(drawn)
+        if tokens:
+            p, q, n = parts_of(state.log_p), parts_of(state.log_q), len(tokens)
             rho = threshold(p, q, n)
-            for number, child in enumerate(drawn):
+            for number, child in enumerate(tokens):
                 u, (p_x, q_x) = noise.test(node, number), state.probabilities(token_ids[child])
                 ratio = p_x / (rho * q_x) if rho * q_x > 0 else None
                 attempts.append(Attempt(child, u, p_x, q_x, u * rho * q_x < p_x, ratio))

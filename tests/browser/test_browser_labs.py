@@ -310,7 +310,7 @@ def test_a_distribution_is_edited_and_a_mistake_in_it_is_named(open_tab):
 
 
 @pytest.fixture
-def opened(blank, url):
+def open_payoff(blank, url):
     def open_panel(query="&payoff.preset=gpu"):
         blank.goto(f"{url}/?tab=payoff{query}")
         ready(blank)
@@ -324,8 +324,8 @@ def speed_up(page):
     return float(page.locator("#payoff .speed-up").text_content().rstrip("×"))
 
 
-def test_an_example_fills_the_fields_and_own_values_change_the_verdict_and_the_address(opened):
-    page = opened()
+def test_an_example_fills_the_fields_and_own_values_change_the_verdict_and_the_address(open_payoff):
+    page = open_payoff()
     page.locator("#payoff select.preset").select_option("gpu")
     expect(page.locator("#payoff .source")).to_contain_text("Computed, not measured")
     expect(page.locator("#payoff [name=texts]")).to_have_value("64")
@@ -343,13 +343,13 @@ def test_an_example_fills_the_fields_and_own_values_change_the_verdict_and_the_a
     page.wait_for_url("**payoff.shape=sequence**")
     expect(page.locator("#payoff .drawn")).to_have_attribute("aria-busy", "false")
     words = page.locator("#payoff .sentences li").all_text_contents()
-    reopened = opened(page.url.partition("tab=payoff")[2])
+    reopened = open_payoff(page.url.partition("tab=payoff")[2])
     expect(reopened.locator("#payoff [name=rows]").nth(3)).to_have_value("7")
     expect(reopened.locator("#payoff .sentences li")).to_have_text(words)
 
 
-def test_wrong_values_are_named_and_the_verdict_stays(opened):
-    page = opened("&payoff.preset=gpu&payoff.texts=9999")
+def test_wrong_values_are_named_and_the_verdict_stays(open_payoff):
+    page = open_payoff("&payoff.preset=gpu&payoff.texts=9999")
     expect(page.locator("#setup .told")).to_contain_text("give a whole number from 1 to 256")
     before, error = speed_up(page), page.locator("#payoff .error-box")
     page.locator("#payoff [name=texts]").fill("0")
@@ -366,8 +366,8 @@ def test_wrong_values_are_named_and_the_verdict_stays(opened):
     expect(page.locator("#payoff [name=rows]").first).to_have_value("1")
 
 
-def test_this_servers_pair_is_measured_when_it_is_chosen(opened):
-    page = opened()
+def test_this_servers_pair_is_measured_when_it_is_chosen(open_payoff):
+    page = open_payoff()
     expect(page.locator("#payoff .here")).to_contain_text("with these two models: not measured yet.")
     page.get_by_role("button", name="Measure", exact=True).click()
     expect(page.locator("#payoff .left")).to_have_text(re.compile(r"about \d+ s left|Measuring"))

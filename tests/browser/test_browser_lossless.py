@@ -10,7 +10,7 @@ from tests.conftest import DESKTOP, PHONE, choose, enter, resize, serious_findin
 
 @pytest.fixture
 def open_check(open_tab):
-    def opened(theme="light", size=DESKTOP, **settings):
+    def open_page(theme="light", size=DESKTOP, **settings):
         fields = "".join(f"&lossless.{name}={value}" for name, value in settings.items())
         page = open_tab("losslessness", f"&__theme={theme}{fields}", size)
         decodes = page.get_by_role("spinbutton", name="Decodes")
@@ -18,7 +18,7 @@ def open_check(open_tab):
         settle(decodes)
         return page
 
-    return opened
+    return open_page
 
 
 def run(page):

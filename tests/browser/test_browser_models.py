@@ -167,15 +167,15 @@ def test_a_visitor_who_presses_load_learns_at_once_that_another_load_runs(page):
     page.route("**/ask/models/state", busy)
     button.click()
     held().fulfill(status=400, json={"detail": "The other pair is being loaded"})
-    told = "The other pair is being loaded for all visitors. To load another pair, wait for it or cancel it."
-    expect(outcome).to_have_text(told)
+    words = "The other pair is being loaded for all visitors. To load another pair, wait for it or cancel it."
+    expect(outcome).to_have_text(words)
     expect(error).to_be_hidden()
     expect(button).to_be_disabled()
     pick(page.get_by_label("Pair to load"), "Own models")
-    expect(outcome).to_have_text(told)
+    expect(outcome).to_have_text(words)
     page.unroute("**/ask/models/state")
     expect(button).to_be_enabled()
-    expect(outcome).not_to_have_text(told)
+    expect(outcome).not_to_have_text(words)
 
 
 @pytest.fixture

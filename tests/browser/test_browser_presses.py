@@ -18,7 +18,7 @@ PRESS = """async ([start, stop, presses, frames]) => {
 """Press the buttons, with some frames between two presses."""
 
 
-def opened(page, url, tab):
+def open_tab_of(page, url, tab):
     start, stop, state = RUNS[tab]
     go(page, f"{url}/?tab={tab}&length=8&baseline=0&lossless.decodes=500&compare.length=8")
     page.wait_for_function(f"{state}[0]")  # the scripts of the tab have been loaded
@@ -43,7 +43,7 @@ ENTERED = [(2, "enter stop enter"), (2, "start enter enter"), (2, "start stop en
 @pytest.mark.parametrize("tab", RUNS)
 def test_what_is_begun_after_stop_or_after_a_refused_request_runs(blank, url, tab):
     page = blank
-    start, stop, state = opened(page, url, tab)
+    start, stop, state = open_tab_of(page, url, tab)
     for frames, presses in [*PRESSES, *(ENTERED if tab == "live" else ())]:
         page.evaluate(PRESS, [start, stop, presses.split(), frames])
         assert ends(page, start, stop, state) == ["done", ""], (presses, frames)
@@ -56,7 +56,7 @@ def test_what_is_begun_after_stop_or_after_a_refused_request_runs(blank, url, ta
 
 
 def test_of_two_quick_presses_on_questions_the_first_one_is_asked_once(blank, url):
-    start, stop, state = opened(blank, url, "live")
+    start, stop, state = open_tab_of(blank, url, "live")
     blank.evaluate(
         "document.querySelector('#generate').addEventListener('click', () => (window.clicks += 1))"
     )
@@ -82,7 +82,7 @@ def test_two_visitors_and_two_tabs_of_one_visitor_who_press_quickly_do_not_hinde
 ):
     other = someone(f"{url}/")
     pages = [blank, other, other.context.new_page()]
-    buttons = [opened(page, url, "live") for page in pages]
+    buttons = [open_tab_of(page, url, "live") for page in pages]
     for _ in range(2):
         for page, (start, stop, _) in zip(pages, buttons, strict=True):
             page.evaluate(PRESS, [start, stop, ["start", "stop", "start", "stop", "start"], 1])

@@ -12,15 +12,15 @@ from tests.stress.visitors import ROOT, serving
 
 
 @pytest.fixture(scope="module")
-def served():
+def dying_server():
     """A server of its own, because the shared server has more seats, and its process."""
     with serving("--seats", "1", "--trace-bytes", "300000") as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def url(served):
-    return served[0]
+def url(dying_server):
+    return dying_server[0]
 
 
 @contextmanager
@@ -84,9 +84,9 @@ WORK = {
 """Tabs with work of the server: the button that begins it, and a script that is true once it goes on."""
 
 
-def test_a_server_that_dies_is_told_and_its_work_goes_on_once_it_is_back(someone, served):
+def test_a_server_that_dies_is_told_and_its_work_goes_on_once_it_is_back(someone, dying_server):
     """The last test of this file: its server ends here."""
-    address, process = served
+    address, process = dying_server
     pages = {tab: someone(f"{address}/?tab={tab}&{LONG}") for tab in WORK}
     for tab, page in pages.items():
         expect(page.locator(f"#tab-{tab} {WORK[tab][0]}")).to_be_enabled()

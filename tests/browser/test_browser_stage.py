@@ -51,7 +51,7 @@ def tab(blank, someone, url):
     return open_page
 
 
-def whole(page, names):
+def whole_places(page, names):
     """Whether these panels are completely on the screen, and their places."""
     places = page.evaluate(PLACES, names)
     size = page.viewport_size
@@ -72,7 +72,7 @@ def test_text_tree_race_and_player_are_whole_before_during_and_after_a_run_and_n
     page.keyboard.press("Escape")  # ends the opening
     page.wait_for_selector("#race .drawing")
     settle(page)
-    before = whole(page, names)
+    before = whole_places(page, names)
     assert before["tree"][3] <= before["stepper"][1], before  # the element is not covered by the player
     enter(page.locator("#length input[type=number]"), "80")
     choose(page.locator("#baseline input"), False)
@@ -81,10 +81,10 @@ def test_text_tree_race_and_player_are_whole_before_during_and_after_a_run_and_n
     watch_shifts(page)
     page.locator("#generate").click()
     page.wait_for_function(BEGUN, timeout=6 * SLOW)
-    during = whole(page, names)
+    during = whole_places(page, names)
     page.wait_for_function("document.body.dataset.phase === 'done'")
     settle(page)
-    assert whole(page, names) == during == before
+    assert whole_places(page, names) == during == before
     assert shifts(page)[0] < 0.02, shifts(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
 
@@ -108,11 +108,11 @@ def test_a_phone_shows_text_player_and_tree_or_race_with_the_prompt_below(tab):
     page.wait_for_function(is_played, timeout=2 * SLOW)
     settle(page)
     assert page.evaluate(IN_SIGHT, "#text .legend .token") == ["accepted", "rejected", "correction", "bonus"]
-    order = whole(page, ["text", "stepper", "tree", "prompt"])
+    order = whole_places(page, ["text", "stepper", "tree", "prompt"])
     assert sorted(order.values(), key=lambda place: place[1]) == list(order.values())
     page.get_by_role("button", name="Race ›").click()
     page.wait_for_function("document.querySelector('#race.block').getBoundingClientRect().left >= 0")
-    assert whole(page, ["text", "stepper", "race", "prompt"])["race"][1] == order["tree"][1]
+    assert whole_places(page, ["text", "stepper", "race", "prompt"])["race"][1] == order["tree"][1]
     page.get_by_role("button", name="‹ Tree").click()
     page.wait_for_function("document.querySelector('#tree.block').getBoundingClientRect().left >= 0")
     page.locator("#tree .drawing .node:not(.last)").first.tap()  # that token has no child index

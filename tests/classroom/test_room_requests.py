@@ -51,7 +51,7 @@ def room(visit):
 ANSWER = {"lesson": "trees", "step": 1, "value": 0}
 
 
-def told(answer, status):
+def detail_of(answer, status):
     assert answer.status_code == status, answer.text
     return answer.json().get("detail", "")
 
@@ -82,9 +82,9 @@ def test_one_token_asks_for_an_old_version_only_a_few_times_a_second(url, room):
 def test_nobody_leads_but_the_lecturer(visit, room, name):
     body = {"room": room["room"], "lesson": "trees", "step": 2, "prompt": "Mine now"}
     ask = visit("127.0.0.5")
-    assert "Only the lecturer" in told(ask(name, body, room["one"]), 403)
+    assert "Only the lecturer" in detail_of(ask(name, body, room["one"]), 403)
     for stranger in ("", "x", room["key"][:-1], room["room"]):
-        told(ask(name, body, stranger), 404)
+        detail_of(ask(name, body, stranger), 404)
     assert now(ask, room, room["one"])["place"]["step"] == 1
 
 
@@ -115,22 +115,22 @@ def test_a_class_gets_in_from_an_address_that_guesses_codes(visit, room):
 
 def test_the_class_drafts_and_the_target_verifies(visit, room):
     ask, code = visit("127.0.0.5"), {"room": room["room"]}
-    assert "empty" not in told(ask("draft", code | {"prompt": "Once upon a time"}, room["key"]), 200)
-    assert "nobody has sent a guess" in told(ask("check", code, room["key"]), 409)
-    told(ask("propose", code | {"number": 2, "text": "there"}, room["one"]), 409)
-    told(ask("propose", code | {"number": 1, "text": " "}, room["one"]), 422)
-    told(ask("propose", code | {"number": 1, "text": ["there"]}, room["one"]), 422)
-    told(ask("propose", code | {"number": 1, "text": "<b>there</b>"}, room["one"]), 200)
-    told(ask("propose", code | {"number": 1, "text": "was"}, room["one"]), 409)
-    told(ask("propose", code | {"number": 1, "text": ","}, room["other"]), 200)
+    assert "empty" not in detail_of(ask("draft", code | {"prompt": "Once upon a time"}, room["key"]), 200)
+    assert "nobody has sent a guess" in detail_of(ask("check", code, room["key"]), 409)
+    detail_of(ask("propose", code | {"number": 2, "text": "there"}, room["one"]), 409)
+    detail_of(ask("propose", code | {"number": 1, "text": " "}, room["one"]), 422)
+    detail_of(ask("propose", code | {"number": 1, "text": ["there"]}, room["one"]), 422)
+    detail_of(ask("propose", code | {"number": 1, "text": "<b>there</b>"}, room["one"]), 200)
+    detail_of(ask("propose", code | {"number": 1, "text": "was"}, room["one"]), 409)
+    detail_of(ask("propose", code | {"number": 1, "text": ","}, room["other"]), 200)
     checked = ask("check", code, room["key"]).json()
     assert {text: count for text, count, _ in checked["draft"]["proposals"]} == {"<b>there</b>": 1, ",": 1}
     assert (checked["draft"]["rounds"], checked["answered"]) == (1, 2)
-    assert "already" in told(ask("check", code, room["key"]), 409)
+    assert "already" in detail_of(ask("check", code, room["key"]), 409)
     assert now(ask, room, room["one"])["mine"] == "<b>there</b>"
     assert ask("next", code, room["key"]).json()["draft"]["number"] == 2
     ask("step", code | {"lesson": "trees", "step": 1}, room["key"])
-    told(ask("propose", code | {"number": 2, "text": "there"}, room["one"]), 409)
+    detail_of(ask("propose", code | {"number": 2, "text": "there"}, room["one"]), 409)
 
 
 @pytest.mark.parametrize("link", ["", "javascript:alert(1)", "http://a b", "x" * 400, None, 5, ["http://a"]])

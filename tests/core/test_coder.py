@@ -45,9 +45,9 @@ def test_an_allowed_download_is_told_checked_and_kept(hub):
     paths = loading._ours("coder", True, reports.append)[:2]
     assert [path.read_bytes() for path in paths] == [CONTENT] * 2
     assert reports[-1] == ("fetching", coder.DRAFT.name, len(CONTENT), len(CONTENT))
-    sent = hub.sent
+    num_bytes = hub.sent
     assert loading._ours("coder", False, reports.append)[:2] == paths == coder.installed()
-    assert hub.sent == sent
+    assert hub.sent == num_bytes
 
 
 def test_another_content_is_deleted(hub, monkeypatch):

@@ -217,7 +217,7 @@ def test_mistakes_are_named(settings, names):
 # ---------------------------------------------------------------- on the page
 
 
-def told(**changes):
+def updates_of(**changes):
     settings = lossless_run.CheckSettings(**changes)
     return [json.loads(text) for text in lossless_run.updates(settings, interval=0)]
 
@@ -243,7 +243,7 @@ def test_right_decoders_pass_at_the_page_s_default_settings(method):
 
 
 def test_updates_tell_the_distribution_the_counts_and_the_path():
-    first, *_, last = updates = told(decodes=300, tokens=1, method="ersd", seed=4)
+    first, *_, last = updates = updates_of(decodes=300, tokens=1, method="ersd", seed=4)
     assert [update["phase"] for update in updates] == ["running"] * (len(updates) - 1) + ["done"]
     assert first["distribution"] == pytest.approx([0.35, 0.3, 0.25, 0.1])
     check = run(lossless_run.new_check(lossless_run.CheckSettings(**first["setup"])), 300)
@@ -266,7 +266,7 @@ def test_a_check_that_is_closed_decodes_no_more():
 
 def test_a_busy_server_ends_a_check_by_the_clock(monkeypatch):
     monkeypatch.setattr(lossless_run, "MOST_SECONDS", 0.05)
-    last = told(decodes=20_000)[-1]
+    last = updates_of(decodes=20_000)[-1]
     assert last["phase"] == "done"
     assert 0 < last["decodes"] < 20_000
 
@@ -285,7 +285,7 @@ def test_a_busy_server_ends_a_check_by_the_clock(monkeypatch):
     ],
 )
 def test_a_visitor_s_mistakes_are_named(changes, names):
-    (update,) = told(**changes)
+    (update,) = updates_of(**changes)
     assert update["phase"] == "error"
     assert names in update["message"]
 

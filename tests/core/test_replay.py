@@ -26,7 +26,7 @@ def tokens_of(rounds):
 RECORDINGS = {name: recording for recording in record_runs.RECORDINGS for name in recording.names()}
 
 
-def asked(name):
+def arguments_of(name):
     run = load(name)
     return RECORDINGS[name].pair, run.prompt_ids, run.max_new_tokens, run.temperature, run.seed
 
@@ -51,8 +51,8 @@ def test_the_index_names_every_recorded_run_and_nothing_else():
 def test_a_run_is_what_the_decoder_decodes_beside_plain_decoding_of_its_prompt_and_seed(name):
     run, pair = load(name), ours(RECORDINGS[name].pair)
     same_arithmetic(pair, run)
-    repeat = decoded(*asked(name), run.method, specdec.Topology(run.paths))
-    plain = plain_run(*asked(name))
+    repeat = decoded(*arguments_of(name), run.method, specdec.Topology(run.paths))
+    plain = plain_run(*arguments_of(name))
     ids = pair.chat_prompt(run.prompt) if run.chat else pair.encode(run.prompt)
     assert (list(run.prompt_ids), run.chat) == (ids, RECORDINGS[name].chat)
     assert (repeat.text, repeat.token_ids) == (run.text, run.token_ids)

@@ -15,7 +15,7 @@ PAIR = markov_pair(6, seed=2)
 
 
 @pytest.fixture(scope="module")
-def served():
+def server():
     """A small server of the completions protocol. `answers` decides its answers."""
     state = {"status": 200}
 
@@ -43,10 +43,10 @@ def answering(pair, form, change=lambda request: request):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["token_ids", ""])
-def test_a_server_of_the_completions_protocol(served, form):
+def test_a_server_of_the_completions_protocol(server, form):
     """A model of bytes behind HTTP. A false alarm has probability 1e-6. A server that samples otherwise
     is detected."""
-    (url, state), pair = served, of_bytes()
+    (url, state), pair = server, of_bytes()
     options = {"decodes": 150, "max_new_tokens": 2, "top_k": 5, "temperature": 0.3}
     engine = completions(url, None if form else "The cat", model="bytes")
     state["answer"] = answering(pair, form)
@@ -72,14 +72,14 @@ ASKED = ([0], 1, 3, 1.0, 0, 1.0)
         (b'{"content": "b c", "tokens": [1, 2]}', [1, 2]),  # llama.cpp's own protocol
     ],
 )
-def test_what_a_server_says(served, answer, expected):
-    url, state = served
+def test_what_a_server_says(server, answer, expected):
+    url, state = server
     state["answer"] = lambda _: answer
     assert completions(url)(*ASKED) == expected
 
 
-def test_forwards_are_counted_where_a_server_says_how_many_drafts_were_accepted(served):
-    url, state = served
+def test_forwards_are_counted_where_a_server_says_how_many_drafts_were_accepted(server):
+    url, state = server
     state["answer"] = lambda _: b'{"tokens": [1, 2, 3], "timings": {"predicted_n": 3, "draft_n_accepted": 2}}'
     engine = completions(url)
     engine(*ASKED)
@@ -88,10 +88,10 @@ def test_forwards_are_counted_where_a_server_says_how_many_drafts_were_accepted(
 
 
 @pytest.mark.parametrize("stops", [0, 25])
-def test_a_server_whose_texts_are_empty_at_once(served, stops):
+def test_a_server_whose_texts_are_empty_at_once(server, stops):
     """No text of this target ends, so one empty list among many is an error. A false alarm has probability
     1e-6 without it."""
-    (url, state), right = served, answering(PAIR, "token_ids")
+    (url, state), right = server, answering(PAIR, "token_ids")
 
     def answer(request):
         stopped = stops and request["seed"] % stops == 0
@@ -111,8 +111,8 @@ def test_a_server_whose_texts_are_empty_at_once(served, stops):
         (200, b'{"choices": [{"text": null}]}', ".*which is not a completion"),
     ],
 )
-def test_a_server_that_says_no_completion_is_quoted(served, monkeypatch, status, body, names):
-    url, state = served
+def test_a_server_that_says_no_completion_is_quoted(server, monkeypatch, status, body, names):
+    url, state = server
     monkeypatch.setitem(state, "status", status)
     monkeypatch.setitem(state, "answer", lambda _: body)
     with pytest.raises(ConnectionError, match=f"{url}/completions {names}"):

@@ -164,7 +164,7 @@ def measured():
     specdec.generate(embedded, "Once upon a time", max_new_tokens=4, seed=0)
     with tempfile.TemporaryDirectory() as folder:
         transformers.LlamaForCausalLM(config).save_pretrained(folder)
-        most = [before := taken()]
+        most = [before := used_bytes()]
         threading.Thread(target=watch, args=(most,), daemon=True).start()
         model = load_hf_model(folder, device="cpu")
         pair = specdec.ModelPair(model, model)
@@ -173,14 +173,14 @@ def measured():
         return need_of(shape_of(config), "float32", on_cpu=True).total, most[0] - before
 
 
-def taken():
+def used_bytes():
     """Bytes of this process that it shares with no other."""
     return psutil.Process().memory_full_info().uss
 
 
 def watch(most):
     while True:
-        most.append(max(taken(), most.pop()))
+        most.append(max(used_bytes(), most.pop()))
         time.sleep(0.005)
 
 

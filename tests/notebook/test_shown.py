@@ -169,7 +169,7 @@ NOTEBOOK = "<!doctype html><meta charset=utf-8>{head}<body{body}>{output}"
 
 
 @pytest.fixture
-def opened(someone, tmp_path):
+def open_frame(someone, tmp_path):
     """Open outputs as a notebook would, offline. Returns the page and the addresses that it asks for."""
 
     def open_output(output, head="", body="", scheme="light"):
@@ -203,8 +203,8 @@ VS_CODE = policy(f"default-src 'none'; {INLINE}; child-src https: data:")
 
 
 @pytest.mark.parametrize("head", ["", VS_CODE], ids=["free", "VS Code's rules"])
-def test_a_token_brings_its_race_and_tree(opened, generation, head):
-    page, urls = opened(html(generation), head)
+def test_a_token_brings_its_race_and_tree(open_frame, generation, head):
+    page, urls = open_frame(html(generation), head)
     frame = played(page)
     assert page.locator(".specdec > .still").is_hidden()
     frame.locator("#text .tokens .token.accepted").first.click()
@@ -215,8 +215,8 @@ def test_a_token_brings_its_race_and_tree(opened, generation, head):
     assert [each for each in urls if not each.startswith(("file:", "about:srcdoc"))] == []
 
 
-def test_hostile_text_is_text_in_the_frame(opened, generation):
-    page, urls = opened(html(hostile(generation)))
+def test_hostile_text_is_text_in_the_frame(open_frame, generation):
+    page, urls = open_frame(html(hostile(generation)))
     frame = played(page)
     assert frame.locator("#text .prompt").inner_text().replace("\u2068", "").removesuffix("\n") == HOSTILE
     assert frame.locator("img").count() == 0
@@ -224,12 +224,12 @@ def test_hostile_text_is_text_in_the_frame(opened, generation):
     assert [each for each in urls if not each.startswith(("file:", "about:srcdoc"))] == []
 
 
-def test_the_still_picture_stands_where_no_script_runs(opened, generation):
-    page, _ = opened(html(generation), policy("default-src 'none'; style-src 'unsafe-inline'"))
+def test_the_still_picture_stands_where_no_script_runs(open_frame, generation):
+    page, _ = open_frame(html(generation), policy("default-src 'none'; style-src 'unsafe-inline'"))
     frame = next(frame for frame in page.frames if frame != page.main_frame)
     assert frame.locator(".text").inner_text().strip().startswith(generation.prompt.strip()[:20])
     assert frame.locator(".text").is_visible()
-    page, _ = opened(re.sub(r"<iframe.*?</iframe>", "", html(generation), flags=re.DOTALL))
+    page, _ = open_frame(re.sub(r"<iframe.*?</iframe>", "", html(generation), flags=re.DOTALL))
     assert page.locator(".specdec > .still .text").is_visible()
 
 
@@ -244,8 +244,8 @@ def test_the_still_picture_stands_where_no_script_runs(opened, generation):
         (' style="color-scheme: dark" data-jp-theme-light="true"', "no-override", False),
     ],
 )
-def test_light_and_dark_are_the_notebook_s(opened, generation, body, scheme, dark):
-    page, _ = opened(html(generation) + html(generation.rounds[0]), body=body, scheme=scheme)
+def test_light_and_dark_are_the_notebook_s(open_frame, generation, body, scheme, dark):
+    page, _ = open_frame(html(generation) + html(generation.rounds[0]), body=body, scheme=scheme)
     frame = played(page)
     assert frame.evaluate("document.documentElement.classList.contains('dark')") is dark
     ground = page.locator(".specdec").last.evaluate("element => getComputedStyle(element).backgroundColor")

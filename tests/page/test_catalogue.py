@@ -62,6 +62,6 @@ def test_every_term_of_a_panel_is_explained():
     glossary = (ASSETS / "shared" / "glossary.js").read_text()
     terms = {name.strip('"') for name in re.findall(r'^  ("[^"]+"|\w+):', glossary, re.MULTILINE)}
     files = [path for kind in ("py", "html") for path in (ASSETS.parent / "components").rglob(f"*.{kind}")]
-    used = {term for path in files for term in re.findall(r"""\bterm\(["']([^"']+)["']""", path.read_text())}
-    assert len(used) >= 15
-    assert used <= terms | {entry.name for entry in METHODS.values()}
+    uses = {term for path in files for term in re.findall(r"""\bterm\(["']([^"']+)["']""", path.read_text())}
+    assert len(uses) >= 15
+    assert uses <= terms | {entry.name for entry in METHODS.values()}

@@ -115,7 +115,7 @@ def test_shipped_results_are_shown(monkeypatch, tmp_path, summary):
 
 
 @pytest.fixture
-def used(monkeypatch, tmp_path):
+def use_summary(monkeypatch, tmp_path):
     """Start the page with a file of this text. Returns what it then shows."""
     monkeypatch.setattr(experiment_views, "_own", None)
 
@@ -129,13 +129,13 @@ def used(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("indent", [None, 1])
-def test_the_operators_own_summary_is_shown_instead(used, summary, indent):
-    assert used(json.dumps(summary, indent=indent)) == experiment_views.view(summary)
+def test_the_operators_own_summary_is_shown_instead(use_summary, summary, indent):
+    assert use_summary(json.dumps(summary, indent=indent)) == experiment_views.view(summary)
 
 
-def test_for_a_file_of_runs_the_command_that_summarizes_it_is_named(used, store):
+def test_for_a_file_of_runs_the_command_that_summarizes_it_is_named(use_summary, store):
     with pytest.raises(ValueError, match=r"python -m research.experiments --results .* --summary` writes"):
-        used(store.path.read_text())
+        use_summary(store.path.read_text())
 
 
 @pytest.mark.parametrize("text", [None, "", "hello", "[1, 2]", "{}", "[" * 9000, '{"points": NaN}'])
@@ -158,10 +158,10 @@ def test_results_that_are_none_are_named_when_the_server_starts(tmp_path, text):
         (("acceptance",), []),
     ],
 )
-def test_a_summary_that_can_not_be_shown_is_refused_at_the_start(used, summary, path, value):
-    whole = at = json.loads(json.dumps(summary))
+def test_a_summary_that_can_not_be_shown_is_refused_at_the_start(use_summary, summary, path, value):
+    changed = at = json.loads(json.dumps(summary))
     for part in path[:-1]:
         at = at[part]
     at[path[-1]] = value
     with pytest.raises(ValueError, match="results = "):
-        used(json.dumps(whole))
+        use_summary(json.dumps(changed))

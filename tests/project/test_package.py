@@ -111,8 +111,8 @@ packages that only a ZeroGPU Space has."""
 def test_every_imported_package_is_declared():
     assert imported("specdec") - OTHERS <= declared(*CORE)
     # the command that takes the screenshots asks for Playwright and Pillow itself
-    used = imported("components", "research") - OTHERS - {"playwright", "PIL"}
-    assert used <= declared(PROJECT["dependencies"], EXTRAS["app"])
+    imports = imported("components", "research") - OTHERS - {"playwright", "PIL"}
+    assert imports <= declared(PROJECT["dependencies"], EXTRAS["app"])
     assert imported("tests") - OTHERS <= declared(PROJECT["dependencies"], EXTRAS["app"], EXTRAS["test"])
 
 

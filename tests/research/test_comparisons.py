@@ -120,22 +120,22 @@ SERVING = replace(serving.EXPERIMENT, grid={"at_once": AT_ONCE, "tree": ()})
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
+def serving_store(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("serving") / "serving.jsonl")
     measure(SERVING, PAIR, STARTS, 2, 6, SHAPES, store)
     return store
 
 
-def test_every_point_writes_the_same_texts(served):
-    runs = served.read()[1]
+def test_every_point_writes_the_same_texts(serving_store):
+    runs = serving_store.read()[1]
     assert len(runs) == 2 * len(AT_ONCE) * (len(SHAPES) + 1)
     assert {run["tokens"] for run in runs if run["at_once"] <= serving.TEXTS} == {6 * serving.TEXTS}
     assert all(run["seconds"] > 0 for run in runs)
     assert {run["k"] for run in runs if run["tree"] == "2"} == {2}
 
 
-def test_rates_are_told_beside_those_without_drafts(served):
-    summary = SERVING.summarize(HEADER, served.read()[1])
+def test_rates_are_told_beside_those_without_drafts(serving_store):
+    summary = SERVING.summarize(HEADER, serving_store.read()[1])
     assert summary["repeats"] == 2
     assert len(summary["points"]) == len(AT_ONCE) * (len(SHAPES) + 1)
     for row in summary["points"]:
@@ -145,8 +145,8 @@ def test_rates_are_told_beside_those_without_drafts(served):
     assert len(SERVING.as_text(summary).splitlines()) == 2 + len(summary["points"])
 
 
-def test_repeats_that_were_not_finished_do_not_count(served):
-    summary = SERVING.summarize(HEADER, served.read()[1][:-1])
+def test_repeats_that_were_not_finished_do_not_count(serving_store):
+    summary = SERVING.summarize(HEADER, serving_store.read()[1][:-1])
     assert summary["repeats"] == 1
 
 

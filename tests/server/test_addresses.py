@@ -14,7 +14,7 @@ def _as_before(monkeypatch):
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "")
 
 
-def seen(*forwarded, proxies="127.0.0.1"):
+def visitor_address(*forwarded, proxies="127.0.0.1"):
     """The address of a request from this machine, in an app of a uvicorn with these trusted proxies.
 
     forwarded: the values of the headers X-Forwarded-For."""
@@ -30,7 +30,7 @@ def seen(*forwarded, proxies="127.0.0.1"):
 
 
 def test_without_proxies_nobody_is_believed():
-    assert seen("198.51.100.1", proxies=options.proxies(options.parse([]), {})) == "127.0.0.1"
+    assert visitor_address("198.51.100.1", proxies=options.proxies(options.parse([]), {})) == "127.0.0.1"
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_without_proxies_nobody_is_believed():
     ],
 )
 def test_whatever_is_invented_the_address_stays_that_which_the_first_proxy_saw(headers):
-    assert seen(*headers, proxies=options.PRIVATE) == "8.8.4.4"
+    assert visitor_address(*headers, proxies=options.PRIVATE) == "8.8.4.4"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_whatever_is_invented_the_address_stays_that_which_the_first_proxy_saw(h
     ],
 )
 def test_one_visitor_has_one_address_however_it_is_written(entry, expected):
-    assert seen(entry) == expected
+    assert visitor_address(entry) == expected
 
 
 @pytest.mark.parametrize(("client", "expected"), [(None, ""), (("unknown", 0), "unknown")])

@@ -189,13 +189,13 @@ def test_pages_say_who_may_frame_them_and_what_they_may_load(url, path):
 
 def test_a_space_is_shown_in_the_hubs_frames(monkeypatch):
     monkeypatch.setenv("SPACE_ID", "someone/decoding")
-    page = asyncio.run(asked(guard.Guard(HTMLResponse("x")), "/"))
+    page = asyncio.run(fetch(guard.Guard(HTMLResponse("x")), "/"))
     assert policy_of(page)["frame-ancestors"] == f"'self' {guard.HUB}"
 
 
 def test_the_messages_of_a_run_pass_a_proxy_at_once():
     answer = Response("x", media_type="text/event-stream")
-    stream = asyncio.run(asked(guard.Guard(answer), "/gradio_api/queue/data"))
+    stream = asyncio.run(fetch(guard.Guard(answer), "/gradio_api/queue/data"))
     assert stream.headers["x-accel-buffering"] == "no"
 
 
@@ -298,7 +298,7 @@ def test_a_full_room_behind_one_address_is_served_for_an_hour(monkeypatch):
         assert max(buckets.take("a", 5) for _ in range(limits.current().students_per_room)) == 0
 
 
-async def asked(fence, path="/gradio_api/app_id", posted=None, **headers):
+async def fetch(fence, path="/gradio_api/app_id", posted=None, **headers):
     """The answer of an app behind the guard to a GET, or to a POST with a body."""
     kind = {} if posted is None else {"content-type": "application/json"}
     transport = httpx.ASGITransport(fence, client=("192.0.2.1", 1))
@@ -311,10 +311,10 @@ def test_what_starts_work_is_paid_and_what_is_looked_at_is_not():
     fence = guard.Guard(Response("x"))
     fence.buckets.take("192.0.2.1", 10**9)
     paid = [
-        asyncio.run(asked(fence, f"/gradio_api/{path}", b"{}")).status_code
+        asyncio.run(fetch(fence, f"/gradio_api/{path}", b"{}")).status_code
         for path in ("queue/join", "call/a")
     ]
-    free = [asyncio.run(asked(fence, f"/gradio_api/{path}")).status_code for path in ("app_id", "call/a/b")]
+    free = [asyncio.run(fetch(fence, f"/gradio_api/{path}")).status_code for path in ("app_id", "call/a/b")]
     assert (paid, free) == ([429] * 2, [200] * 2)
 
 
@@ -325,7 +325,7 @@ def test_what_starts_work_is_paid_and_what_is_looked_at_is_not():
 def test_an_error_is_one_line_of_the_log_and_its_traceback_is_asked_for(caplog, level):
     fence = guard.Guard(AsyncMock(side_effect=OSError("disk\nfull " * 100)))
     with caplog.at_level(level):
-        answer = asyncio.run(asked(fence))
+        answer = asyncio.run(fetch(fence))
     assert answer.status_code == 500
     assert b"disk" not in answer.content
     [line] = [record.getMessage() for record in caplog.records if record.name == guard.__name__]
@@ -340,7 +340,7 @@ def test_an_error_after_the_answer_began_is_told_too(caplog):
         await Response("x")(scope, receive, send)
         raise OSError("late")
 
-    assert asyncio.run(asked(guard.Guard(app))).content == b"x"
+    assert asyncio.run(fetch(guard.Guard(app))).content == b"x"
     assert "OSError('late')" in caplog.text
 
 

@@ -66,10 +66,10 @@ def test_every_option_with_a_variable_names_it_in_the_help(capsys):
 )
 def test_a_limit_that_bites_is_told(pair, bounds, limit, changes, message):
     bounds(**limit)
-    assert told(pair, changes).removesuffix(".") == message
+    assert message_of(pair, changes).removesuffix(".") == message
 
 
-def told(pair, changes):
+def message_of(pair, changes):
     """The message of a run with these settings, which fails."""
     settings = VisitorSettings(**({"prompt": "Once", "max_new_tokens": 4, "k": 2, "seed": 1} | changes))
     updates = [json.loads(update) for update in run.updates(pair, settings)]
@@ -107,7 +107,7 @@ def told(pair, changes):
     ],
 )
 def test_values_of_the_wrong_kind_are_told_and_cut_short(pair, changes, message):
-    text = told(pair, changes)
+    text = message_of(pair, changes)
     assert text.startswith(message)
     assert len(text) < 200
 

@@ -211,9 +211,9 @@ def test_a_model_is_fetched_from_a_hub_with_its_bytes_reported_and_then_needs_no
     weights = (hub.models["tests/target"] / "model.safetensors").stat().st_size
     assert weights < fetched[-1].done == fetched[-1].total < 2 * weights
     assert {progress.stage for progress in reports} == {"asking", "fetching", "reading", "checking"}
-    sent = hub.sent
+    num_bytes = hub.sent
     specdec.load_pair("tests/target", "tests/draft")
-    assert hub.sent - sent < 100_000  # lists of files, without weights
+    assert hub.sent - num_bytes < 100_000  # lists of files, without weights
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert specdec.load_pair("tests/target", "tests/draft").target.name == "tests/target"
 

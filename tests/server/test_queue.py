@@ -41,14 +41,14 @@ def queue():
     return Queue()
 
 
-def made(run):
+def unmeasured(run):
     """A run that begins without a measurement."""
     return run
     yield
 
 
 def submitted(queue, beginning, address="", key=None):
-    steps = made(beginning) if isinstance(beginning, Run) else beginning
+    steps = unmeasured(beginning) if isinstance(beginning, Run) else beginning
     return queue.submit(Owner(address), steps, begins_run=True, key=key)
 
 
@@ -84,7 +84,7 @@ KINDS = (
 PROMPTS = ("Once upon a time", "The weather that morning was", [7] * (2 * PIECE + 9))
 
 
-def asked(number):
+def request_of(number):
     """The prompt and the settings of one of many visitors."""
     kind, prompt = KINDS[number % len(KINDS)], PROMPTS[number % len(PROMPTS)]
     return prompt, {"seed": number, "max_new_tokens": 12 + number % 3 * 8, "detail": False, **kind}
@@ -112,7 +112,7 @@ def test_texts_are_those_of_the_runs_alone_whoever_joins_and_leaves(pair, queue)
     """Mixed methods, trees, prompts and lengths; every fourth visitor leaves after two rounds."""
     jobs = []
     for number in range(len(KINDS) * len(PROMPTS)):
-        prompt, settings = asked(number)
+        prompt, settings = request_of(number)
         jobs.append(submitted(queue, specdec.stream(pair, prompt, **settings)))
         if number % 4 == 3:
             next(jobs[-1].batches(0))
@@ -121,7 +121,7 @@ def test_texts_are_those_of_the_runs_alone_whoever_joins_and_leaves(pair, queue)
             ended(jobs[number - 4])  # later visitors join while the others are at other rounds
     ended(*jobs)
     for number, job in enumerate(jobs):
-        prompt, settings = asked(number)
+        prompt, settings = request_of(number)
         alone = specdec.generate(pair, prompt, **settings).token_ids
         assert job.state in ((State.DONE, State.CANCELLED) if job.closed else (State.DONE,))
         assert token_ids(job) == alone[: len(token_ids(job))]
@@ -161,7 +161,7 @@ def test_runs_of_two_pairs_are_batches_of_their_own_and_the_pairs_are_forgotten(
 
 def test_an_error_ends_its_own_run_after_the_rounds_before_it(pair, queue, monkeypatch):
     """One run fails in its third round, and one cannot begin."""
-    prompt, settings = asked(0)
+    prompt, settings = request_of(0)
     failing = SimpleNamespace(name="failing", propose=Mock(side_effect=[[[7]], [[7]], MemoryError]))
     drafters = [None, failing, None, None]
     runs = [specdec.stream(pair, prompt, drafter=drafters[n], **settings | {"seed": n}) for n in range(4)]
@@ -434,10 +434,10 @@ def test_whoever_needs_no_measurement_does_not_wait_for_one(queue):
 
 
 def test_a_visitor_who_stops_leaves_with_the_round_in_progress(pair, queue):
-    prompt, settings = asked(0)
+    prompt, settings = request_of(0)
     run = specdec.stream(pair, prompt, **settings | {"max_new_tokens": 400})
     with Line(lambda: Bounds(4, 4, 4), queue).seat() as seat:
-        assert next(seat.do(made(run), begins_run=True).batches(0))
+        assert next(seat.do(unmeasured(run), begins_run=True).batches(0))
     let_closed_runs_end()
     assert run.rounds[-1].finish is None
 
@@ -471,7 +471,7 @@ def test_a_measurement_gets_as_much_time_as_the_runs_of_another_address(queue, m
 
 
 def test_the_result_and_the_error_of_steps_reach_who_waits_for_them(queue):
-    assert queue.submit(Owner(), made("tree")).wait() == "tree"
+    assert queue.submit(Owner(), unmeasured("tree")).wait() == "tree"
     with pytest.raises(ZeroDivisionError):
         queue.submit(Owner(), (1 / 0 for _ in range(3))).wait()
     with pytest.raises(ZeroDivisionError):
@@ -524,18 +524,18 @@ def test_addresses_that_left_are_forgotten(queue):
 
 
 def test_every_round_comes_once_in_order():
-    job = Job(Owner(), made(None))
+    job = Job(Owner(), unmeasured(None))
     threading.Thread(target=lambda: [*map(job.add, range(1000)), job.end()]).start()
     batches = list(job.batches(0))
     assert list(itertools.chain(*batches)) == list(range(1000))
     assert all(batches)
-    empty = Job(Owner(), made(None))
+    empty = Job(Owner(), unmeasured(None))
     empty.end()
     assert list(empty.batches(0)) == []
 
 
 def test_rounds_wait_for_their_time_but_not_beyond_the_end():
-    job = Job(Owner(), made(None))
+    job = Job(Owner(), unmeasured(None))
     job.add(1)
     batches = job.batches(3600)
     assert next(batches) == [1]  # nobody waits for the first job

@@ -117,7 +117,7 @@ def pairs():
 
 
 @pytest.fixture
-def lent(spaces, pairs):
+def cloud(spaces, pairs):
     """A pair that borrows a GPU for each of its runs, without any measurement yet."""
     pair = pairs[0]
     pair.measurements.clear()
@@ -146,33 +146,33 @@ def said(title, message="why"):
 
 
 @pytest.mark.parametrize("topology", ["sequence", "context"])
-def test_a_borrowed_run_is_the_same_run(lent, pairs, spaces, topology):
+def test_a_borrowed_run_is_the_same_run(cloud, pairs, spaces, topology):
     settings = {"topology": topology, "k": 6, "baseline": True}
-    own, borrowed = updates(pairs[1], **settings), updates(lent, **settings)
+    own, borrowed = updates(pairs[1], **settings), updates(cloud, **settings)
     assert texts(borrowed) == texts(own)
     assert [u["phase"] for u in borrowed[-1:]] == ["done"]
     assert borrowed[-1]["prefill_seconds"] > 0
     assert len(spaces.asked) == 2
 
 
-def test_seconds_are_few_and_grow_with_the_length(lent, spaces):
+def test_seconds_are_few_and_grow_with_the_length(cloud, spaces):
     for length in (8, 120, 160):
-        lent.start(VisitorSettings("Once", max_new_tokens=length, seed=1).checked()).close()
+        cloud.start(VisitorSettings("Once", max_new_tokens=length, seed=1).checked()).close()
     assert spaces.asked == sorted(spaces.asked)
     assert zero_gpu.LEAST == spaces.asked[0] < spaces.asked[-1] <= zero_gpu.MOST
 
 
-def test_acceptance_is_measured_in_the_first_run_only(lent, spaces):
+def test_acceptance_is_measured_in_the_first_run_only(cloud, spaces):
     for _ in range(2):
-        updates(lent, topology="optimal", k=4, temperature=0.7)
+        updates(cloud, topology="optimal", k=4, temperature=0.7)
     first, second = spaces.asked
     assert first > second
-    assert lent.measurements
+    assert cloud.measurements
 
 
-def test_without_a_gpu_the_embedded_pair_goes_on_and_says_so(lent, spaces):
+def test_without_a_gpu_the_embedded_pair_goes_on_and_says_so(cloud, spaces):
     spaces.refusal = said("quota exceeded", "14s requested vs. 3s left")
-    news = updates(lent)
+    news = updates(cloud)
     message = next(update["message"] for update in news if "message" in update)
     assert "14s requested vs. 3s left" in message
     assert "small story models of this page do this run on the CPU" in message
@@ -187,15 +187,15 @@ def test_without_a_gpu_the_embedded_pair_goes_on_and_says_so(lent, spaces):
         *(("queue timeout", "not free"), ("client error", "not free")),
     ],
 )
-def test_refusals_are_told_in_plain_words(lent, spaces, title, words):
+def test_refusals_are_told_in_plain_words(cloud, spaces, title, words):
     spaces.refusal = said(title)
     with pytest.raises(zero_gpu.NoGpuError, match=f"{words}.*why"):
-        lent.start(VisitorSettings("Once", seed=1).checked())
+        cloud.start(VisitorSettings("Once", seed=1).checked())
 
 
-def test_a_run_that_is_broken_off_ends_with_a_message(lent, spaces, caplog):
+def test_a_run_that_is_broken_off_ends_with_a_message(cloud, spaces, caplog):
     spaces.broken = said("worker error", "GPU task aborted")
-    last = updates(lent)[-1]
+    last = updates(cloud)[-1]
     assert last["phase"] == "error"
     assert "fewer tokens" in last["message"]
     assert "GPU task aborted" in caplog.text
@@ -204,11 +204,11 @@ def test_a_run_that_is_broken_off_ends_with_a_message(lent, spaces, caplog):
 @pytest.mark.parametrize(
     ("what", "error"), [("refusal", said("quota exceeded")), ("broken", said("worker error"))]
 )
-def test_a_gpu_that_is_not_lent_for_the_baseline_leaves_the_run_good(lent, pairs, spaces, what, error):
+def test_a_gpu_that_is_not_lent_for_the_baseline_leaves_the_run_good(cloud, pairs, spaces, what, error):
     """The GPU is refused when it is requested, or fails during the run."""
     settings, news = {"baseline": True, "method": "ersd"}, []
     expected = texts(updates(pairs[1], **settings))
-    for update in received(lent, **settings):
+    for update in received(cloud, **settings):
         news.append(update)
         if news[-1]["phase"] == "baseline":
             setattr(spaces, what, error)
@@ -218,14 +218,14 @@ def test_a_gpu_that_is_not_lent_for_the_baseline_leaves_the_run_good(lent, pairs
     assert len(texts(news)[1]) < len(expected[1])
 
 
-def test_a_mistake_of_the_visitor_comes_back_in_full(lent, spaces):
-    message = updates(lent, prompt="word " * 600)[-1]["message"]
+def test_a_mistake_of_the_visitor_comes_back_in_full(cloud, spaces):
+    message = updates(cloud, prompt="word " * 600)[-1]["message"]
     assert "prompt" in message
     assert "tokens" in message
 
 
-def test_stopping_gives_the_gpu_back(lent, spaces):
-    borrowed = lent.start(VisitorSettings("Once", max_new_tokens=40, seed=1).checked())
+def test_stopping_gives_the_gpu_back(cloud, spaces):
+    borrowed = cloud.start(VisitorSettings("Once", max_new_tokens=40, seed=1).checked())
     next(borrowed)
     borrowed.close()
     assert list(borrowed._updates) == []

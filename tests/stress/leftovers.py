@@ -98,7 +98,7 @@ async def unlistened(site: Site, http: httpx.AsyncClient, queue: Any) -> dict[st
     end = time.monotonic() + PATIENCE
 
     def kept() -> list[str]:
-        return [name for store, known in zip(stores, before, strict=True) for name in set(store) - known]
+        return [name for store, old in zip(stores, before, strict=True) for name in set(store) - old]
 
     while time.monotonic() < end and (seats.MODEL.num_seated or kept() or queue.event_ids_to_events):
         await asyncio.sleep(0.02)

@@ -37,10 +37,10 @@ def distribution_of_drafts(q, n, replacement):
     n = n if replacement else min(n, len(support))
     distribution = {}
     for tokens in itertools.product(support, repeat=n) if replacement else itertools.permutations(support, n):
-        mass, left = 1.0, set(support)
+        mass, remaining = 1.0, set(support)
         for token in tokens:
-            mass *= q[token] / sum(q[i] for i in left)
-            left -= set() if replacement else {token}
+            mass *= q[token] / sum(q[i] for i in remaining)
+            remaining -= set() if replacement else {token}
         distribution[frozenset(tokens)] = distribution.get(frozenset(tokens), 0) + mass
     return distribution
 

@@ -127,7 +127,7 @@ def test_divergences_of_equal_and_of_disjoint_distributions():
 PAIRWISE = [theory.total_variation, theory.harmonic_mean_similarity, theory.kl_divergence]
 PAIRWISE += [theory.gsd_acceptance, theory.ersd_acceptance]
 PAIRWISE += [theory.ersd_total_variation_bound, theory.poisson_matching_bound]
-PAIRWISE += [lambda p, q, of=of: of(p, q, 3) for of in (*BY_INDEX, *SEVERAL)]
+PAIRWISE += [lambda p, q, function=function: function(p, q, 3) for function in (*BY_INDEX, *SEVERAL)]
 
 
 @pytest.mark.parametrize("function", PAIRWISE)

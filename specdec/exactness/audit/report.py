@@ -117,8 +117,8 @@ class Report:
             for each in trial.deviations if self.verdict != "no difference found" else ():
                 share = f"{each.seen:,} of {each.of:,} ({each.seen / each.of:.4f})"
                 lines.append(f"  {each.outcome!r}: {share}, probability {each.probability:.4f}")
-        again, seeds = self.reproduced
-        return "\n".join([*lines, f"  seeds: {again} of {seeds} gave the same tokens again"])
+        same, seeds = self.reproduced
+        return "\n".join([*lines, f"  seeds: {same} of {seeds} gave the same tokens again"])
 
     def to_json(self) -> dict[str, Any]:
         """The report and its verdict as plain data; an infinite statistic becomes None."""

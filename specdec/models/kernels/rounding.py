@@ -55,11 +55,11 @@ def round_groups(source, out, inputs, rounding):
     """Round a row of float32 numbers to int8 in groups. rounding: `layout.Quantised.rounding`."""
     offset, halves, size = rounding >> 8, at.GROUP // (rounding & 255), _group_bytes(rounding & 255)
     for group in range(inputs // at.GROUP):
-        whole = out + group * size
-        step, words = floats(whole + at.GROUP, 1), whole + at.GROUP + 4
+        place = out + group * size
+        step, words = floats(place + at.GROUP, 1), place + at.GROUP + 4
         products, sums = floats(words, halves), small_ints(words, halves)
-        step[0] = _round_group(source + group * at.GROUP * 4, whole) * _STEP
-        first, second = _sum_of_half(whole), _sum_of_half(whole + _HALF)
+        step[0] = _round_group(source + group * at.GROUP * 4, place) * _STEP
+        first, second = _sum_of_half(place), _sum_of_half(place + _HALF)
         if halves == 2:
             sums[0], sums[1] = -offset * first, -offset * second
         elif offset == 0:
