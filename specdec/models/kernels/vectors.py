@@ -82,19 +82,19 @@ def loop(
     """
     first, end, step = numbers
     entry = builder.block
-    head, inside, exit_ = (builder.append_basic_block(name) for name in ("head", "body", "after"))
+    head, inside, outside = (builder.append_basic_block(name) for name in ("head", "body", "after"))
     builder.branch(head)
     builder.position_at_end(head)
     number, *carried = phis = [builder.phi(each.type) for each in (first, *values)]
     for phi, value in zip(phis, (first, *values), strict=True):
         phi.add_incoming(value, entry)
-    builder.cbranch(builder.icmp_signed("<", number, end), inside, exit_)
+    builder.cbranch(builder.icmp_signed("<", number, end), inside, outside)
     builder.position_at_end(inside)
     results = body(number, carried)
     for phi, value in zip(phis, (builder.add(number, I64(step)), *results), strict=True):
         phi.add_incoming(value, builder.block)
     builder.branch(head)
-    builder.position_at_end(exit_)
+    builder.position_at_end(outside)
     return carried
 
 
@@ -123,12 +123,12 @@ def call_one(
     arguments: Sequence[ir.Value],
 ) -> None:
     """Emits code that calls the function whose key in `functions` is this number, an int64."""
-    exit_ = builder.append_basic_block("called")
-    switch = builder.switch(number, exit_)
+    join = builder.append_basic_block("called")
+    switch = builder.switch(number, join)
     for each, chosen in functions.items():
         case = builder.append_basic_block(f"case_{each}")
         switch.add_case(I64(each), case)
         builder.position_at_end(case)
         builder.call(chosen, arguments)
-        builder.branch(exit_)
-    builder.position_at_end(exit_)
+        builder.branch(join)
+    builder.position_at_end(join)
