@@ -172,7 +172,10 @@ def load_with_progress(options: Namespace, usual: str | None = None, **changes: 
     """
     names = ("target", "draft", "device", "dtype", "draft_dtype", "draft_ids", "download")
     given = {name: getattr(options, name, None) for name in names} | changes
-    given["target"] = given["target"] or getattr(options, "pair", None)
+    if pair := getattr(options, "pair", None):
+        if given["target"]:
+            raise ValueError("--pair and --target both name the target: give one of them")
+        given["target"] = pair
     if not given["target"] and not given["draft"]:
         given["target"] = usual
     with Waiting("loading the models") as waiting:

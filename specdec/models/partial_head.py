@@ -38,13 +38,14 @@ def chosen_ids(wanted: int | Sequence[int], vocab_size: int, ends: Iterable[int]
     """
     if integer(wanted) is not None:
         ids = {
-            *range(whole("draft_ids", wanted, 1, vocab_size)),
+            *range(whole("draft_ids", wanted, 2, vocab_size)),
             *(each for each in ends if each < vocab_size),
         }
     else:
         ids = {*integers("draft_ids", wanted)}
-        if not ids or min(ids) < 0 or max(ids) >= vocab_size:
-            raise ValueError(f"draft_ids = {wanted!r:.60} are not ids from 0 to {vocab_size - 1:,}")
+        if len(ids) < 2 or min(ids) < 0 or max(ids) >= vocab_size:
+            limits = f"two or more ids from 0 to {vocab_size - 1:,}"
+            raise ValueError(f"draft_ids = {wanted!r:.60} are not {limits}")
     return torch.tensor(sorted(ids))
 
 
