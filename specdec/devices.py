@@ -16,6 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+READ_LATE = {"cuda"}
+"""Types of devices that compute while the program goes on. The host launches work on tokens that it has not
+read yet, so that such a device does not wait for it."""
 _around = threading.local()
 ONE_GRAPH = threading.Lock()
 """The lock for CUDA graphs: a process can capture only one at a time, and only one forward pass at a time may

@@ -172,7 +172,10 @@ def load_with_progress(options: Namespace, usual: str | None = None, **changes: 
     """
     names = ("target", "draft", "device", "dtype", "draft_dtype", "draft_ids", "download")
     values = {name: getattr(options, name, None) for name in names} | changes
-    values["target"] = values["target"] or getattr(options, "pair", None)
+    if pair := getattr(options, "pair", None):
+        if values["target"]:
+            raise ValueError("--pair and --target both name the target: give one of them")
+        values["target"] = pair
     if not values["target"] and not values["draft"]:
         values["target"] = usual
     with Waiting("loading the models") as waiting:

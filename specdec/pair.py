@@ -112,10 +112,9 @@ class ModelPair:
         ids = self._encode_text(prompt) if isinstance(prompt, str) else _token_ids(prompt)
         ids = [_checked_id(token_id, self.vocab_size) for token_id in ids]
         if not ids:
-            raise ValueError(
-                "the prompt is empty and the tokenizer has no token to begin with; give a prompt with some "
-                "text"
-            )
+            texts_begin = "the tokenizer has no token to begin with"
+            cause = texts_begin if isinstance(prompt, str) else "no id is given"
+            raise ValueError(f"the prompt is empty and {cause}; give a prompt with some text or an id")
         return ids
 
     @property
@@ -285,8 +284,17 @@ def _ids(where: str, ids: Any) -> list[int]:
 
 
 def _check_messages(message: str, history: Sequence[str]) -> None:
-    for text in (*history, message):
-        _check_whole(text)
+    """ValueError if a message is not text, or if the history does not end with a message by the model."""
+    texts = isinstance(history, Sequence) and all(isinstance(each, str) for each in history)
+    if isinstance(history, str) or not texts or len(history) % 2:
+        raise ValueError(
+            f"history = {history!r:.60} is not a list of texts by the user and the model in turn, of which "
+            "the model's is the last"
+        )
+    if not isinstance(message, str):
+        raise ValueError(f"message = {message!r:.60} is not text")
+    for each in (*history, message):
+        _check_whole(each)
 
 
 def _check_whole(prompt: str) -> None:

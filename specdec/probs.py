@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from specdec.checks import integer, real
+from specdec.devices import READ_LATE
 
 _NUCLEUS_GUESS = 1024
 """Top-p first looks at this many tokens, because a full sort of 128k tokens takes about ten times as long."""
@@ -75,15 +76,15 @@ def log_probs(
     vocab_size: the number of tokens that draft and target share; logits beyond it are padding and cut off
     before the softmax. The result is float32, or float64 if the logits are float64 or the temperature is
     below 0.1. check: whether logits that are NaN, +inf or all -inf raise a ValueError, for which the host
-    waits for a GPU. Unchecked, they make their row NaN. At temperature 0 they are always checked.
+    waits for a GPU. Unchecked, they make their row NaN.
     """
     logits = _shared(logits, vocab_size)
-    if sampling.temperature == 0:
-        _check_finite(torch.log_softmax(logits, -1))
-        return _greedy(logits)
-    result = torch.log_softmax(_tempered(logits, sampling.temperature), -1)
+    greedy = sampling.temperature == 0
+    result = _greedy(logits) if greedy else torch.log_softmax(_tempered(logits, sampling.temperature), -1)
     if check:
         _check_finite(result)
+    if greedy:
+        return result
     if 0 < sampling.top_k < result.shape[-1]:
         cutoff = result.topk(sampling.top_k, -1).values[..., -1:]
         result = _cut(result, cutoff)
@@ -166,9 +167,9 @@ class LazyLogProbs(Sequence[Any]):
 
     def launched(self) -> Tensor | None:
         """All rows [n, vocabulary], launched on a GPU without waiting for it; rows of broken logits are NaN.
-        None on a CPU and at temperature 0, where rows are computed and checked on first access."""
+        None on a CPU, where rows are computed and checked on first access."""
         logits = self._logits
-        if not isinstance(logits, Tensor) or logits.device.type == "cpu" or not self._sampling.temperature:
+        if not isinstance(logits, Tensor) or logits.device.type not in READ_LATE:
             return None
         rows = log_probs(logits, self._sampling, self._vocab_size, check=False)
         self._rows |= enumerate(rows)
@@ -197,8 +198,9 @@ def _tempered(logits: Tensor, temperature: float) -> Tensor:
 
 
 def _greedy(logits: Tensor) -> Tensor:
-    result = torch.full_like(logits, -math.inf)
-    return result.scatter_(-1, logits.argmax(-1, keepdim=True), 0.0)
+    largest, token = logits.max(-1, keepdim=True)
+    result = torch.full_like(logits, -math.inf).scatter_(-1, token, 0.0)
+    return result.add_(largest * 0)  # NaN if the largest logit is not finite
 
 
 def _nucleus_cutoff(log_p: Tensor, top_p: float) -> Tensor:

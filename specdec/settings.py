@@ -101,7 +101,7 @@ SETTINGS = _by_name(
     Setting("temperature", "number", 1.0, 0, HOTTEST, label="Temperature", help="0 always takes the "
             "likeliest token"),
     Setting("top_k", "whole", 0, 0, label="Top-k", help="0 is off", address="top-k"),
-    Setting("top_p", "number", 1.0, 0, 1, label="Top-p", help="1 is off", address="top-p"),
+    Setting("top_p", "number", 1.0, 0, 1, label="Top-p", help="above 0; 1 is off", address="top-p"),
     Setting("seed", "whole", None, 0, MASK, label="Seed", help="Same seed, same text."),
     Setting(
         "drafter", "choice", "model", choices={name: entry.label for name, entry in DRAFTERS.items()},

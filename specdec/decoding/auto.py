@@ -33,6 +33,7 @@ from specdec.decoding.costs import RoundCost, RoundTimes
 from specdec.decoding.experience import PRIOR, Counts, learned_of
 from specdec.decoding.fastest import SIZES, Choice, chosen
 from specdec.decoding.joint_trees import deepened, joint_trees, price_of_level, queue
+from specdec.devices import READ_LATE
 from specdec.drafters.catalogue import entry_of
 from specdec.drafters.stopping import Price
 from specdec.settings import RunSettings
@@ -50,7 +51,8 @@ _SHARE = 0.01
 that a choice takes."""
 SHORT = 0.001
 """If a forward pass of the draft model takes fewer seconds than this, drafting is never stopped early,
-because the decision would take too large a part of that time."""
+because the decision would take too large a part of that time. On a GPU it never is, because the host would
+have to read the tokens of each level."""
 _PLAIN = Topology([])
 _LOOK, _FIRST_PAUSE, _LONGEST_PAUSE = 3, 16, 256
 """While plain decoding is fastest, `_LOOK` rounds draft after each pause, to see whether it still is. The
@@ -188,6 +190,7 @@ class AutoTrees:
         number of runs that are decoded together.
         """
         state, stops = self._state(run), entry_of(run.settings.drafter).uses_model and not costs.most_repeated
+        stops = stops and self._pair.drafting.device.type not in READ_LATE
         state.price, state.is_due = None, False
         if best.num_draft_tokens and stops and costs.draft.seconds(1, 1) > SHORT:
             state.price = price_of_level(_for_pair(self._pair, state.counts.vector()), best, costs, texts)

@@ -22,6 +22,10 @@ class Clock:
         self._first = None if self._cuda is None else self._event()
         self._ends: list[float | torch.cuda.Event] = [self._began]
 
+    def begin(self) -> None:
+        """The first lap begins now on the program's clock. Its event is one that the GPU has just reached."""
+        self._ends[0] = self._began = time.perf_counter()
+
     def launched(self) -> None:
         """End the lap at the moment when all work that was launched so far is done."""
         self._ends.append(time.perf_counter() if self._cuda is None else self._event())

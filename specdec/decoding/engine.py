@@ -8,7 +8,7 @@ Autoregressive decoding is the same round with an empty tree.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -16,14 +16,15 @@ from specdec.context import ContextTree
 from specdec.decoding.clock import Clock
 from specdec.decoding.detail import drafted_nodes, verified_steps
 from specdec.decoding.trees import Trees
-from specdec.devices import one_thread, upload
+from specdec.devices import READ_LATE, one_thread, upload
 from specdec.drafters.base import Drafter, NoDrafter
 from specdec.drafters.catalogue import Parts, entry_of
 from specdec.drafters.stopping import Price, Stopping
 from specdec.methods import METHODS, Drafted, Verdict, Verifier, followed
+from specdec.methods.late import LateTokens
 from specdec.models.requests import Request, Requesting, answered
 from specdec.probs import LazyLogProbs
-from specdec.race import Races
+from specdec.race import PositionNoise, Races, first_of
 from specdec.settings import RunSettings
 from specdec.text import TextStream
 from specdec.topology import Topology
@@ -31,6 +32,18 @@ from specdec.trace import Finish, Kind, Round, Seconds, Token
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
+
+
+_EMPTY = Topology([])
+
+
+class _Scored(NamedTuple):
+    """A round up to the target's scores. clock: measures the parts of the round."""
+
+    clock: Clock
+    noise: PositionNoise
+    drafted: Drafted
+    log_p: LazyLogProbs
 
 
 class Engine:
@@ -59,6 +72,10 @@ class Engine:
         self.drafter = self._new_drafter()
         self.races = Races(seed, pair.vocab_size, pair.target.device)
         self.texts = TextStream(pair.tokenizer, prompt_ids)
+        # only then is each token known on the GPU without the host
+        self._reads_late = settings.method == "ar" and not settings.detail and verifier is None
+        self._reads_late &= pair.target.device.type in READ_LATE
+        self._ahead: _Scored | None = None
         self.prefill_seconds, self.number = 0.0, 0
         self.finish: Finish | None = None
 
@@ -118,20 +135,17 @@ class Engine:
     def _decode(self) -> Requesting[Round]:
         """Decodes one round: drafts, evaluates and verifies, then adds the accepted path and the last token
         to the text."""
-        clock = Clock(self.pair.target.device)
-        if self.trees.later and self.number in self.trees.later:
-            self.trees.present, self.stopping.recorded = self.trees.later[self.number]
-        self.stopping.begin()
         position = len(self.text_ids)
-        noise = METHODS[self.settings.method].noise(self.races, position)
-        drafted = yield from self.drafter.draft(self.text_ids, self.trees.present, self._room(), noise)
-        self.trees.add(self.number, self.stopping.depth)
-        clock.launched()
-        log_p = yield from self._evaluate(drafted)  # for each row, [vocabulary]
-        clock.launched()
-        verdict = followed(drafted, self.verifier(drafted, log_p, noise), log_p, noise)
-        verdict = self._until_eos(drafted, verdict)
-        self._commit(drafted, verdict)
+        scored = self._ahead or (yield from self._scored(Clock(self.pair.target.device)))
+        clock, noise, drafted, log_p = scored
+        self._ahead = None
+        if self._reads_late and position + 1 < self.stop_length:
+            verdict = yield from self._read_late(scored)
+        else:
+            verdict = followed(drafted, self.verifier(drafted, log_p, noise), log_p, noise)
+            verdict = self._until_eos(drafted, verdict)
+            self._commit(verdict)
+        self._add(drafted, verdict)
         clock.lap()
         finish = self._reason_to_end()
         tokens = self._tokens(drafted, verdict, finish is not None)
@@ -151,6 +165,37 @@ class Engine:
             finish=finish,
         )
 
+    def _scored(self, clock: Clock) -> Requesting[_Scored]:
+        """Drafts a tree, and has the target score it."""
+        if self.trees.later and self.number in self.trees.later:
+            self.trees.present, self.stopping.recorded = self.trees.later[self.number]
+        self.stopping.begin()
+        noise = METHODS[self.settings.method].noise(self.races, len(self.text_ids))
+        drafted = yield from self.drafter.draft(self.text_ids, self.trees.present, self._room(), noise)
+        self.trees.add(self.number, self.stopping.depth)
+        clock.launched()
+        log_p = yield from self._evaluate(drafted)  # for each row, [vocabulary]
+        clock.launched()
+        return _Scored(clock, noise, drafted, log_p)
+
+    def _read_late(self, scored: _Scored) -> Requesting[Verdict]:
+        """The verdict of a round of plain decoding. The next round's forward pass is launched before the host
+        reads this round's token, so that a GPU does not wait for the host."""
+        log_p = scored.log_p.launched()  # [1, vocabulary]
+        assert log_p is not None, "a device that is not read late"
+        tokens = LateTokens([], [first_of(scored.noise.race(()).exponentials - log_p, 1)])
+        clock = Clock(self.pair.target.device)
+        clock.launched()
+        self.target.commit([0])
+        drafted = Drafted(_EMPTY, tokens, [None])
+        scores = yield from self._evaluate(drafted)
+        clock.launched()
+        token_id = tokens[0]
+        clock.begin()
+        noise = METHODS[self.settings.method].noise(self.races, len(self.text_ids) + 1)
+        self._ahead = _Scored(clock, noise, drafted, scores)
+        return Verdict((), token_id, "sampled")
+
     def _room(self) -> int:
         """The depth of the deepest tree that fits into the rest of the text and of the target's context.
 
@@ -160,8 +205,9 @@ class Engine:
         return 0 if self.target.must_catch_up else max(self.stop_length - len(self.text_ids) - 1, 0)
 
     def _evaluate(self, drafted: Drafted) -> Requesting[LazyLogProbs]:
-        tokens = upload(drafted.token_ids, self.pair.target.device)  # [1 + k]
-        # [1 + k, vocabulary or more]
+        ids = drafted.token_ids
+        tokens = ids.on_device if isinstance(ids, LateTokens) else upload(ids, self.pair.target.device)
+        # tokens: [1 + k], logits: [1 + k, vocabulary or more]
         logits = yield Request(self.target, tokens, drafted.topology.parents)
         return LazyLogProbs(logits, self.settings.sampling, self.pair.vocab_size)
 
@@ -172,9 +218,11 @@ class Engine:
                 return verdict._replace(rows=verdict.rows[: i + 1], token_id=None)
         return verdict
 
-    def _commit(self, drafted: Drafted, verdict: Verdict) -> None:
+    def _commit(self, verdict: Verdict) -> None:
         self.target.commit([0, *verdict.rows])
         self.drafter.commit(verdict.rows)
+
+    def _add(self, drafted: Drafted, verdict: Verdict) -> None:
         self.text_ids += [drafted.token_ids[row] for row in verdict.rows]
         if verdict.token_id is not None:
             self.text_ids.append(verdict.token_id)

@@ -3,6 +3,7 @@
 catalogue     the built-in drafters by name, and the check of users' drafters
 base          the protocol of a drafter, and the drafter that drafts nothing
 model         the draft model, along a topology
+late          the same on a GPU, without waiting for the tokens of each level
 independent   the draft model with independent draws, along a topology
 context       the draft model, along a tree that grows each round with the draft's predictions
 copies        paths copied from the text, in addition to the trees of another drafter

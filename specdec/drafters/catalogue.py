@@ -10,10 +10,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from specdec.checks import among
+from specdec.devices import READ_LATE
 from specdec.drafters.base import Drafter, NoDrafter
 from specdec.drafters.context import ContextDrafter
 from specdec.drafters.copies import CopyingDrafter
 from specdec.drafters.independent import IndependentDrafter
+from specdec.drafters.late import LateDrafter
 from specdec.drafters.model import ModelDrafter
 from specdec.drafters.proposed import Drafting, as_object, drafter_of_user
 from specdec.drafters.stopping import Stopping
@@ -93,7 +95,8 @@ def _by_model(parts: Parts) -> Drafter:
     assert parts.model is not None, "a run that needs a draft model is refused if its pair has none"
     if parts.grown:
         return ContextDrafter(parts.model, parts.vocab_size, parts.sampling)
-    kind = IndependentDrafter if parts.independent else ModelDrafter
+    late = LateDrafter if parts.model.device.type in READ_LATE else ModelDrafter
+    kind = IndependentDrafter if parts.independent else late
     return kind(parts.model, parts.vocab_size, parts.sampling, parts.stopping)
 
 

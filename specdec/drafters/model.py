@@ -69,9 +69,12 @@ class DraftSession:
         return logits[-1:]
 
     def score(
-        self, nodes: Sequence[Hashable], token_ids: Sequence[int], parents: Sequence[Hashable]
+        self, nodes: Sequence[Hashable], token_ids: Sequence[int] | Tensor, parents: Sequence[Hashable]
     ) -> Requesting[Tensor]:
-        """Logits [n, vocabulary or more] after these nodes. Their parents must have been scored before."""
+        """Logits [n, vocabulary or more] after these nodes. Their parents must have been scored before.
+
+        token_ids: a list, or int64 [n] on the draft's device.
+        """
         above = [self._numbers[parent] for parent in parents]
         self._numbers.update(zip(nodes, range(self._scored, self._scored + len(nodes)), strict=True))
         self._scored += len(nodes)
@@ -90,8 +93,8 @@ class DraftSession:
         self.session.commit([*range(self._lag), *scored])
         self._numbers, self._lag = {}, 0
 
-    def _forward(self, token_ids: Sequence[int], parents: Sequence[int]) -> Requesting[Tensor]:
-        uploaded = upload(token_ids, self.model.device)
+    def _forward(self, token_ids: Sequence[int] | Tensor, parents: Sequence[int]) -> Requesting[Tensor]:
+        uploaded = token_ids if isinstance(token_ids, Tensor) else upload(token_ids, self.model.device)
         if isinstance(self.session, OtherTokenizerSession):
             return (yield from self.session.scoring(uploaded, parents))
         return (yield Request(self.session, uploaded, parents))
@@ -111,9 +114,7 @@ class ModelDrafter(DraftSession):
         self, text_ids: Sequence[int], topology: Topology, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
         """Drafts a tree with one forward pass per level that has children; see `Drafter.draft`."""
-        topology = topology.limited(self.room(len(text_ids), depth))
-        if self.stopping.depth is not None:
-            topology = topology.limited(self.stopping.depth)
+        topology = self.fitting(text_ids, topology, depth)
         if not topology.num_draft_tokens:
             return only_root(text_ids)
         level = yield from self.score_root(text_ids)  # [1, vocabulary or more]
@@ -137,7 +138,12 @@ class ModelDrafter(DraftSession):
             parents = [topology.parents[row] for row in inner]
             # [inner rows of this depth, vocabulary or more]
             level = yield from self.score(inner, [tokens[row] for row in inner], parents)
-        return self._drafted(topology, tokens, logits, raced)
+        return self.drafted(topology, tokens, logits, raced)
+
+    def fitting(self, text_ids: Sequence[int], topology: Topology, depth: int) -> Topology:
+        """The topology, cut to this depth, to the draft's context, and to a recorded depth."""
+        topology = topology.limited(self.room(len(text_ids), depth))
+        return topology if self.stopping.depth is None else topology.limited(self.stopping.depth)
 
     def _children(
         self, topology: Topology, rows: Sequence[int], logits: Tensor, noise: PositionNoise
@@ -172,7 +178,7 @@ class ModelDrafter(DraftSession):
         super().commit(rows)
         self.stopping.learn(rows)
 
-    def _drafted(
+    def drafted(
         self, topology: Topology, tokens: dict[int, int], logits: dict[int, Tensor], raced: dict[int, Tensor]
     ) -> Drafted:
         """The drafted tree, without rows that have no token because their parent's q has too few tokens.
@@ -185,6 +191,11 @@ class ModelDrafter(DraftSession):
             new = {row: i for i, row in enumerate(rows)}
             self.rename(new)
             self.stopping.rename(new)
-            raced = {new[row]: weights for row, weights in raced.items()}
-        log_q = LazyLogProbs([logits.get(row) for row in rows], self.sampling, self.vocab_size, raced)
-        return Drafted(topology, [tokens[row] for row in rows], log_q)
+            raced = {new[row]: weights for row, weights in raced.items() if row in new}
+        return Drafted(topology, [tokens[row] for row in rows], self.log_q(rows, logits, raced))
+
+    def log_q(
+        self, rows: Sequence[int], logits: Mapping[int, Tensor], raced: Mapping[int, Tensor]
+    ) -> LazyLogProbs:
+        """log q for each of these rows. logits, raced: by row; leaves have none."""
+        return LazyLogProbs([logits.get(row) for row in rows], self.sampling, self.vocab_size, raced)

@@ -18,6 +18,7 @@ from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel, StoppingCriteriaList
 from transformers.generation import BaseStreamer
 
+from specdec.checks import whole
 from specdec.drafters import NGram
 from specdec.ecosystem.arguments import UNASKED_TOKENS, check_supported, hand_over, prompts_of
 from specdec.ecosystem.output import SpeculativeOutput
@@ -152,7 +153,10 @@ def _draft(
     }
     if not _only_one(options, "the draft") and method != "ar":
         raise ValueError(f"method = {method!r} needs a draft: give assistant_model, or method = 'ar'")
-    return draft if assistant_model is None else assistant_model
+    result = draft if assistant_model is None else assistant_model
+    if not isinstance(result, PreTrainedModel | None):
+        raise ValueError(f"draft = {result!r:.60} is not a model in memory; load it with from_pretrained")
+    return result
 
 
 def _only_one(options: Mapping[str, Any], what: str) -> str | None:
@@ -197,7 +201,7 @@ def _topology(
     if config.num_assistant_tokens in UNASKED_TOKENS:
         del options["num_assistant_tokens"]
     if name := _only_one(options, "the draft tree"):
-        return sequence(options[name]) if topology is None else topology
+        return sequence(whole(name, options[name], 1)) if topology is None else topology
     of_draft = getattr(draft, "generation_config", None)
     tokens = getattr(of_draft, "num_assistant_tokens", None)
     return None if tokens in UNASKED_TOKENS else sequence(tokens)

@@ -8,6 +8,7 @@ gsd, ersd                        the paper's Algorithms 4 and 5
 traversal, specinfer, spectr     rules of other papers
 copied                           after a rule's verdict: verification of tokens copied from the text
 residual                         P and Q at a node, and their change by rejections
+late                             tokens on a GPU, which the host reads later
 verdict                          the input and the result of a rule, and the loop that most rules share
 catalogue                        all methods by name
 """

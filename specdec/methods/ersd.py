@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specdec.methods.verdict import Decision, Drafted, Verdict, descend
 from specdec.probs import LazyLogProbs, broken_logits, race_weights
-from specdec.race import Noise, Race
+from specdec.race import Noise, Race, first_of, orders_of
 
 FEW_ROWS = 32
 """A GPU finds the winners of at most this many rows together."""
@@ -64,9 +64,7 @@ def sample(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
 def winners(races: Sequence[Race], log_p: Tensor) -> list[int]:
     """The winner of each race (Section 3 of the paper) under its row of log_p [n, vocabulary], with one
     transfer from the device. ValueError if a row is NaN."""
-    times = torch.stack([race.exponentials for race in races]) - log_p  # [n, vocabulary]
-    least, tokens = times.min(-1)  # a NaN counts as the least
-    found = torch.stack([least, tokens.double()]).tolist()  # float64 holds every token
-    if any(map(math.isnan, found[0])):
+    orders = orders_of(first_of(torch.stack([race.exponentials for race in races]) - log_p, 1))
+    if not all(orders):
         raise broken_logits()
-    return [int(token) for token in found[1]]
+    return [token_id for (token_id,) in orders]

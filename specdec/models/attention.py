@@ -18,6 +18,9 @@ With more, the GPU computes longer than the host needs to launch kernels, so tha
 ALIGNED = 16
 """Masks of a graph begin at a place in the cache that is a multiple of this, so that loads are aligned."""
 
+NUMBERS = 6
+"""The number of columns of `TextTable.numbers`."""
+
 
 class Heads(NamedTuple):
     """Numbers of query heads and of key-value heads, the size of a head, and the factor of the scores."""

@@ -31,12 +31,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from specdec.models.attention import ALIGNED
+from specdec.models.attention import ALIGNED, NUMBERS
 
 if TYPE_CHECKING:
     from specdec.models.attention import TextTable
     from specdec.models.lean import LeanDecoder, LeanLayer
 
+COLUMNS = tl.constexpr(NUMBERS)  # kernels can read no other global
 SILU = {"SiLU", "SiLUActivation"}
 """The names of the SiLU activation's classes in torch and in transformers."""
 WIDEST = 1 << 14
@@ -198,10 +199,10 @@ def _rotate(
     inside = columns < half
     source = qkv + (row * (heads + 2 * kv_heads) + head) * 2 * half + columns
     low, high = tl.load(source, inside, 0.0), tl.load(source + half, inside, 0.0)
-    nodes = tl.load(numbers + text * 6 + 4)
+    nodes = tl.load(numbers + text * COLUMNS + 4)
     if (head < heads + kv_heads) & (node < nodes):
-        position = tl.load(depths + row) + tl.load(numbers + text * 6 + 2)
-        table = tl.load(numbers + text * 6 + 5).to(qkv.dtype)
+        position = tl.load(depths + row) + tl.load(numbers + text * COLUMNS + 2)
+        table = tl.load(numbers + text * COLUMNS + 5).to(qkv.dtype)
         angles = table + position * 4 * half + columns  # cosines, then signed sines
         cos_low, cos_high = tl.load(angles, inside, 0.0), tl.load(angles + half, inside, 0.0)
         sin_low = tl.load(angles + 2 * half, inside, 0.0)
@@ -214,10 +215,10 @@ def _rotate(
         tl.store(target, low, inside)
         tl.store(target + half, high, inside)
     else:
-        capacity, end = tl.load(numbers + text * 6 + 1), tl.load(numbers + text * 6 + 3)
+        capacity, end = tl.load(numbers + text * COLUMNS + 1), tl.load(numbers + text * COLUMNS + 3)
         first = (layer * 2 * kv_heads + head - heads) * capacity
         place = (first + end - nodes + node) * 2 * half + columns
-        target = tl.load(numbers + text * 6).to(qkv.dtype) + place
+        target = tl.load(numbers + text * COLUMNS).to(qkv.dtype) + place
         tl.store(target, low, inside & (node < nodes))
         tl.store(target + half, high, inside & (node < nodes))
 
@@ -232,7 +233,10 @@ def _attend(
     row, column = tl.program_id(1) * block + tl.arange(0, block), tl.arange(0, width)
     node, real, inside = row % rows, row < group, column < size
     target = (tl.program_id(0) * pieces + piece).to(tl.int64) * group + row
-    prefix, end = tl.load(numbers + text * 6 + 2).to(tl.int32), tl.load(numbers + text * 6 + 3).to(tl.int32)
+    prefix, end = (
+        tl.load(numbers + text * COLUMNS + 2).to(tl.int32),
+        tl.load(numbers + text * COLUMNS + 3).to(tl.int32),
+    )
     length = tl.cdiv(tl.cdiv(end, pieces), keys) * keys
     column_0 = prefix - prefix % aligned  # the place of the first column of the masks
     first = piece * length
@@ -240,9 +244,9 @@ def _attend(
     if first >= end:
         tl.store(sums + target * 2 + 1, tl.zeros([block], tl.float32), real)
         return
-    capacity, nodes = tl.load(numbers + text * 6 + 1), tl.load(numbers + text * 6 + 4)
+    capacity, nodes = tl.load(numbers + text * COLUMNS + 1), tl.load(numbers + text * COLUMNS + 4)
     # without the hint that rows are aligned, numbers would be read one by one
-    key = tl.multiple_of(tl.load(numbers + text * 6).to(queries.dtype), 16)
+    key = tl.multiple_of(tl.load(numbers + text * COLUMNS).to(queries.dtype), 16)
     key += (layer * 2 * kv_heads + head) * capacity * size
     value = key + kv_heads * capacity * size
     source = (tl.program_id(0) * group + row)[:, None] * size + column[None]

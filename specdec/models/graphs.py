@@ -22,15 +22,12 @@ import transformers
 from torch import Tensor
 
 from specdec.devices import ONE_GRAPH, upload_into
-from specdec.models.attention import ALIGNED, MOST_ROWS, TextTable
+from specdec.models.attention import ALIGNED, MOST_ROWS, NUMBERS, TextTable
 from specdec.models.cache import PendingText
 from specdec.models.lean import LeanDecoder
 
 if TYPE_CHECKING:
     from specdec.models.fused import FusedForward
-
-NUMBERS = 6
-"""The number of columns of `TextTable.numbers`."""
 
 
 def graphed_decoder(model: transformers.PreTrainedModel) -> LeanDecoder:

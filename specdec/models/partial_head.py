@@ -38,13 +38,14 @@ def chosen_ids(draft_ids: int | Sequence[int], vocab_size: int, ends: Iterable[i
     """
     if integer(draft_ids) is not None:
         ids = {
-            *range(whole("draft_ids", draft_ids, 1, vocab_size)),
+            *range(whole("draft_ids", draft_ids, 2, vocab_size)),
             *(each for each in ends if each < vocab_size),
         }
     else:
         ids = {*integers("draft_ids", draft_ids)}
-        if not ids or min(ids) < 0 or max(ids) >= vocab_size:
-            raise ValueError(f"draft_ids = {draft_ids!r:.60} are not ids from 0 to {vocab_size - 1:,}")
+        if len(ids) < 2 or min(ids) < 0 or max(ids) >= vocab_size:
+            limits = f"two or more ids from 0 to {vocab_size - 1:,}"
+            raise ValueError(f"draft_ids = {draft_ids!r:.60} are not {limits}")
     return torch.tensor(sorted(ids))
 
 

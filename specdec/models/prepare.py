@@ -19,7 +19,7 @@ from specdec.models import passed_checks
 from specdec.models.base import PreparedModel, SessionKind
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.decoder import CompiledDecoder
-from specdec.models.lean import is_known
+from specdec.models.lean import has_window, is_known
 from specdec.models.long_context import CHECKED, long_context_check
 from specdec.models.selfcheck import PlainForwards, explained, short_check
 from specdec.models.session_kinds import (
@@ -116,7 +116,7 @@ def _compiles(module: transformers.PreTrainedModel, device: torch.device) -> boo
 def _kinds(model: PreparedModel) -> Iterator[SessionKind]:
     """Kinds of sessions that may suit the model, the best first."""
     if not getattr(model.module, "_is_stateful", False):
-        if is_known(model.module):
+        if is_known(model.module) and not has_window(model.config):
             yield from OWN if _compiles(model.module, model.device) else (LEAN,)
         yield from tree_kinds(model.config)
         yield from sequence_kinds(model.config)

@@ -12,7 +12,7 @@ splitmix      the hash from which all noise comes
 from specdec.race.exponentials import log_exponentials
 from specdec.race.keys import Stream, checked_seed, derived_seed, node_seed, uniform
 from specdec.race.noise import Node, Noise, PositionNoise, Races, RoundNoise
-from specdec.race.races import FEW, Arrivals, Race, race_of
+from specdec.race.races import FEW, Arrivals, Race, first_of, orders_of, race_of
 
 __all__ = [
     "FEW",
@@ -26,8 +26,10 @@ __all__ = [
     "Stream",
     "checked_seed",
     "derived_seed",
+    "first_of",
     "log_exponentials",
     "node_seed",
+    "orders_of",
     "race_of",
     "uniform",
 ]

@@ -36,6 +36,11 @@ class Arrivals(Protocol):
     """Finds the first arrivals under each of several distributions, in one race for all or in one race for
     each. A constant factor on the weights of a row does not change its arrivals."""
 
+    @property
+    def exponentials(self) -> Tensor:
+        """The logarithm of each token's exponential, float64: [vocabulary] in one race for all distributions,
+        [n, vocabulary] in one race for each."""
+
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
         """For each row of log_q [n, vocabulary], the first `count` arrivals under q, in order.
 
@@ -46,10 +51,6 @@ class Arrivals(Protocol):
 
 class Race(Arrivals, Protocol):
     """The race at one position: every token gets an exponential e, and arrives at e / p or e / q."""
-
-    @property
-    def exponentials(self) -> Tensor:
-        """The logarithm of each token's exponential in this race, float64 [vocabulary]."""
 
     def winner(self, log_p: Tensor) -> int:
         """The token that arrives first, argmin e / p, under log_p [vocabulary]: a sample of p.
@@ -74,7 +75,7 @@ class DeviceRace:
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
         """For each row of log_q [n, vocabulary], the first `count` tokens in the order of e / q."""
-        return _first_of(self.exponentials.to(log_q.device) - log_q, count)
+        return orders_of(first_of(self.exponentials.to(log_q.device) - log_q, count))
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
         """log e of these tokens, where e is the exponential of a token."""
@@ -105,7 +106,7 @@ class HostRace:
         times = self._log_e - log_q.cpu().numpy()  # [n, vocabulary]
         if count <= FEW:
             return [_first_few(row, count) for row in times]
-        return _first_of(torch.from_numpy(times), count)
+        return orders_of(first_of(torch.from_numpy(times), count))
 
 
 class RaceOfEach:
@@ -113,6 +114,11 @@ class RaceOfEach:
 
     def __init__(self, races: Sequence[Race]):
         self._races = races
+
+    @property
+    def exponentials(self) -> Tensor:
+        """The logarithm of each token's exponential in the race of each node, float64 [n, vocabulary]."""
+        return torch.stack([race.exponentials for race in self._races])
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
         """For each i, the first `count` tokens in the order of e / q, with race i and row i of log_q."""
@@ -149,18 +155,19 @@ def _first_few(times: np.ndarray, count: int) -> list[int]:
     return tokens
 
 
-def _first_of(log_times: Tensor, count: int) -> list[list[int]]:
-    """The first `count` arrivals in each row of times [n, vocabulary]; a NaN in a row may end its list."""
+def first_of(log_times: Tensor, count: int) -> Tensor:
+    """The first `count` arrivals in each row of times [n, vocabulary]: their times and their tokens, float64
+    [n, 2, count]. The host does not wait for a GPU."""
     count = min(count, log_times.shape[-1])
     # a GPU finds a minimum in a fraction of the time of topk
     times, tokens = log_times.min(-1, True) if count == 1 else log_times.topk(count, largest=False)
-    lists = torch.cat([times[:, -1:], tokens], 1).tolist()  # one transfer; float64 holds every token
+    return torch.stack([times, tokens.double()], 1)  # float64 holds every token
+
+
+def orders_of(first: Tensor) -> list[list[int]]:
+    """The tokens of each row of `first_of`, read in one transfer. A token that never arrives is left out, and
+    so is one whose time is NaN."""
     return [
-        [int(token) for token in tokens[: count if math.isfinite(last) else _arrived(row)]]
-        for row, (last, *tokens) in zip(log_times, lists, strict=True)
+        [int(token) for time, token in zip(times, tokens, strict=True) if time < math.inf]
+        for times, tokens in first.tolist()
     ]
-
-
-def _arrived(log_times: Tensor) -> int:
-    """The number of tokens with a finite arrival time in [vocabulary]; 0 if a time is NaN."""
-    return 0 if log_times.isnan().any() else int(log_times.isfinite().sum())

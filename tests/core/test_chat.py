@@ -93,6 +93,16 @@ def test_ordinary_messages_have_the_ids_of_the_whole_text(kind, shape):
         assert pair.chat_prompt(message, history, control_tokens=True) == ids
 
 
+@pytest.mark.parametrize("method", ["chat_text", "chat_prompt"])
+@pytest.mark.parametrize(
+    ("message", "history", "name"),
+    [(3, (), "message = 3"), *(("a", each, "history") for each in ("bc", ["b"], [3, "b"], 5))],
+)
+def test_mistakes_are_named(method, message, history, name):
+    with pytest.raises(ValueError, match=name):
+        getattr(pair_of(chatting(next(iter(KINDS)), next(iter(SHAPES)))), method)(message, history)
+
+
 @each_kind
 @each_shape
 def test_no_message_writes_a_control_token(kind, shape):

@@ -78,6 +78,8 @@ def uniform(size):
 def test_a_prompt_in_memory_may_be_empty_and_holds_whole_characters():
     pair = specdec.ModelPair(uniform(SIZE), tokenizer=TOKENIZER)
     assert pair.encode("") == [TOKENIZER.eos_token_id]
+    with pytest.raises(ValueError, match="empty and no id is given"):
+        pair.encode([])
     with pytest.raises(ValueError, match="half a character"):
         pair.encode("\ud83d hi")
 

@@ -277,7 +277,7 @@ REFUSED |= {"assistant_lookbehind": 5, "target_lookbehind": 5, "output_attention
 REFUSED |= {"output_hidden_states": True, "use_cache": False, "cache_implementation": "static"}
 REFUSED |= {"cache_config": {"nbits": 4}, "max_cache_len": 64, "prefill_chunk_size": 4}
 REFUSED |= {"compile_config": CompileConfig(), "guidance_scale": 1.5, "synced_gpus": True}
-REFUSED |= {"method": "none", "seed": -1, "topology": "bush"}
+REFUSED |= {"method": "none", "seed": -1, "topology": "bush", "num_assistant_tokens": 0}
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -131,6 +131,8 @@ def test_the_command_goes_on_behind_an_engine_that_fails(tmp_path, capsys):
     assert "(with seed 0)" in printed.err
     assert "ours-ar: no difference found" in printed.out
     assert [*json.loads(path.read_text())] == ["ours-ar, top_k 4"]
+    with pytest.raises(ValueError, match="url = 'nowhere' is not an address"):
+        main([*arguments, "--url", "nowhere"])
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", None])

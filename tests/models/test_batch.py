@@ -217,6 +217,7 @@ def test_what_does_not_fit_is_named():
     for prompts, settings, message in (
         *((prompts, {}, f"prompts = {prompts!r} is not a list") for prompts in ("once", None, 5)),
         *(([[0], [1]], {"seeds": seeds}, f"seeds = {seeds!r} is not a list") for seeds in ("12", 5)),
+        ([[0], [1]], {"seeds": [1, 2], "seed": 3}, "seed and seeds are both given"),
         ([[0], [1]], {"seeds": [1]}, "seeds has 1 values for 2 prompts"),
         ([[0], [1], [2]], {"method": ["ar", "gsd"]}, "method has 2 values for 3 prompts"),
         ([[0]], {"at_once": 0}, "at_once = 0"),

@@ -144,7 +144,7 @@ def test_an_ordinary_folder_may_have_few_ids():
     assert run.block_efficiency > 1.2
 
 
-@pytest.mark.parametrize("draft_ids", [0, 10**9, [], [5, -1], [10**9], "many", 1.5])
+@pytest.mark.parametrize("draft_ids", [0, 1, 10**9, [], [5], [5, -1], [5, 10**9], "many", 1.5])
 def test_mistakes_are_named(draft_ids):
     with pytest.raises(ValueError, match="draft_ids"):
         specdec.load_pair("stories", draft_ids=draft_ids)

@@ -71,6 +71,12 @@ def test_it_scores_what_the_models_own_forward_scores(name):
     assert deviation(model, 40) < (1e-10 if name == "float64" else 2e-5)
 
 
+def test_a_model_with_a_window_keeps_its_own_forward_without_a_warning(caplog):
+    model = HFModel(tiny_model("mistral", sliding_window=10))
+    assert type(model.session()) is TreeSession
+    assert not caplog.messages
+
+
 def test_a_long_text_needs_more_angles_than_the_first():
     assert deviation(HFModel(tiny_model("llama", max_position_embeddings=2048)), 1200) < 5e-5
 

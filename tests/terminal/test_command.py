@@ -265,6 +265,8 @@ def test_loading_says_how_far_it_is(monkeypatch):
     monkeypatch.setattr(waiting, "PATIENCE", 0.05)
     monkeypatch.setattr(sys, "stderr", Stream())
     loading.load_with_progress(Namespace(target="some/model"))
+    with pytest.raises(ValueError, match="--pair and --target both name the target"):
+        loading.load_with_progress(Namespace(target="some/model", pair="stories"))
     assert sys.stderr.getvalue() == "fetching some/model, 25% ...\n"
 
 

@@ -118,6 +118,8 @@ def parsed(parser: ArgumentParser, arguments: list[str] | None) -> Arguments:
     ValueError if the file of reports can't be read: this is checked at once, because an audit takes hours.
     """
     options = parser.parse_args(arguments)
+    if not options.url.startswith(("http://", "https://")):
+        raise ValueError(f"url = {options.url!r:.60} is not an address such as http://127.0.0.1:8000/v1")
     if options.json:
         saved(options.json)
     return options
