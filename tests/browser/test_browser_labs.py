@@ -239,11 +239,11 @@ def range_of(page, figure):
 def test_results_are_drawn_for_both_methods_and_keep_zoom_and_hidden_curves(open_tab):
     lab, view, figure = open_tab("experiments"), views.shipped(), "#experiments_lab .plot .figure"
     shows(lab, "#experiments_lab .about", view["about"].partition(":")[0])
-    figures = [each for each in view["figures"] if each.get("method") in (None, "gsd")]
+    figures = [each for each in view["figures"] if each.get("method") in (None, "ersd")]
     expect(lab.locator("#experiments_lab .plot")).to_have_count(len(figures))
     expect(lab.locator("#experiments_lab .findings tbody tr")).to_have_count(len(view["findings"]))
     drawn(lab, figure)
-    shows(lab, "#experiments_lab .plot .sentence", "GSD, tokens")
+    shows(lab, "#experiments_lab .plot .sentence", "ERSD, tokens")
     lab.locator("#experiments_lab .plot summary").first.click()
     rows = lab.locator("#experiments_lab .plot table").first.locator("tbody tr")
     expect(rows).to_have_count(len(figures[0]["table"]["rows"]))
@@ -265,10 +265,10 @@ def test_results_are_drawn_for_both_methods_and_keep_zoom_and_hidden_curves(open
     assert range_of(lab, figure) == pytest.approx(full_range)
     curve.click()
     expect(curve).to_have_attribute("aria-pressed", "false")
-    lab.get_by_role("radio", name="ERSD").check()
-    shows(lab, "#experiments_lab .plot .sentence", "ERSD, tokens")
-    expect(curve).to_have_attribute("aria-pressed", "true")
     lab.get_by_role("radio", name="GSD").check()
+    shows(lab, "#experiments_lab .plot .sentence", "GSD, tokens")
+    expect(curve).to_have_attribute("aria-pressed", "true")
+    lab.get_by_role("radio", name="ERSD").check()
     expect(curve).to_have_attribute("aria-pressed", "false")
     curve.click()
     expect(curve).to_have_attribute("aria-pressed", "true")

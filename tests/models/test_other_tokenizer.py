@@ -264,7 +264,7 @@ def test_strings_are_refused_where_they_do_not_fit():
     pair = letters_pair()
     own = specdec.ModelPair(pair.target, pair.target)
     for refused, settings, message in (
-        *((pair, {"method": method}, "use method 'ersd'") for method in ["gsd", *OTHER_RULES]),
+        *((pair, {"method": method}, "use 'ersd'") for method in ["gsd", *OTHER_RULES]),
         (own, {}, "another tokenizer; target has the target's"),
         (specdec.ModelPair(pair.target), {}, "needs a draft model, and this pair has none"),
         (pair, {"topology": TREE}, "use sequence"),
