@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class SwitchingSession:
     """A tree session for models whose rotary embedding changes with the length of the text (longrope).
 
-    When the text exceeds `switch` tokens, the angles of all its keys change, from the first one on. So there
-    are two caches: one for nodes among the first `switch` tokens of the text, and one for nodes after them.
-    The second is filled with the whole text when the first node beyond `switch` is added.
+    When the text exceeds `switch` tokens, the angles of all its keys change, also of earlier tokens. So there
+    are two sessions: `_near` for nodes among the first `switch` tokens of the text, and `_far` for nodes
+    after them. `_far` reads the whole text when the first node beyond `switch` is added.
     """
 
     must_catch_up = False
