@@ -1,4 +1,4 @@
-"""A model whose weights have few bits, as in a GGUF file or by rounding. Its file is mapped into memory."""
+"""A model whose weights have few bits, from a GGUF file or by rounding. They are mapped into memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PackedError(ValueError):
 class PackedModel(HFModel):
     """A Llama, Mistral, Qwen 2 or Qwen 3 on a CPU. It reads the matrices that `packed_file` wrote.
 
-    folder: the folder of that file. load_module: loads the model of transformers in bfloat16, see `module`.
+    folder: the folder of that file. load_module: loads the model of transformers for the property `module`.
     output_ids: the only ids that it scores (see `draft_ids` of `load_pair`); None for all. Raises PackedError
     if the self-check fails.
     """
@@ -100,7 +100,7 @@ class PackedModel(HFModel):
 
 
 def _scoring(model: PreparedModel, output_ids: int | Sequence[int]) -> PreparedModel:
-    """The checked model with an output matrix that scores only these ids."""
+    """A checked model, changed so that it scores only these ids."""
     assert isinstance(model.decoder, PackedDecoder)
     outline: Any = model.module
     ids = chosen_ids(output_ids, model.vocab_size, ends_of(outline))
