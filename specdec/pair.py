@@ -26,7 +26,7 @@ _TOKENIZER_METHODS = ("__call__", "get_vocab", "get_added_vocab", "decode", "con
 
 @runtime_checkable
 class Pair(Protocol):
-    """The attributes that a `ModelPair` shares with pairs that load later or run elsewhere."""
+    """What a `ModelPair` has in common with pairs whose models load later or run on another machine."""
 
     target: Model
     draft: Model | None

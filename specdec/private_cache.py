@@ -2,7 +2,7 @@
 
 Reading a cache can execute its content: compiled code, or an index that is a pickle. So a cache is used only
 if its files belong to this user, and if no other user except `root` can write them or replace a folder above
-them. If this can't be had, nothing is cached, and a warning says why.
+them. Without a cache of this kind nothing is cached, and a warning says why.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ MOST_ROWS = 512
 """The most tokens (rows) that a CUDA graph computes for all its texts, and the most pending nodes of a text.
 For more tokens the GPU computes longer than the host needs to launch kernels, so a graph gains nothing."""
 ALIGNED = 16
-"""A graph's masks begin at a place in the cache that is a multiple of this, so that reads are aligned."""
+"""A CUDA graph's masks begin at a place in the cache that is a multiple of this, so reads are aligned."""
 
 NUMBERS = 6
 """The number of columns of `TextTable.numbers`."""

@@ -109,7 +109,7 @@ def _logits(parts: Sequence[_Part]) -> Sequence[Answer]:
 def _scored(parts: Sequence[_Part]) -> list[Answer]:
     session, device = parts[0].session, parts[0].session.model.device
     counts = [part.rows for part in parts if part.request.parents is not None]
-    each = [part.request.token_ids for part in parts]  # lists for pieces of a prompt
+    each = [part.request.token_ids for part in parts]  # tensors for nodes, lists for pieces of a prompt
     uploaded = [ids.to(device) if isinstance(ids, Tensor) else upload(ids, device) for ids in each]
     token_ids = torch.cat(uploaded)  # [rows]
     with evaluating(session.model.module), all_threads():

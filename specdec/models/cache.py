@@ -94,7 +94,7 @@ class BufferLayer(DynamicLayer):
     def update(
         self, key_states: Tensor, value_states: Tensor, *_args: object, **_kwargs: object
     ) -> tuple[Tensor, Tensor]:
-        """Append keys and values [1, heads, n, head size]; return views of all tokens that they may see."""
+        """Append keys and values [1, heads, n, head size]; return views of all tokens that the n may see."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         first, end = self.used, self.used + key_states.shape[2]
@@ -211,9 +211,9 @@ class Masks:
     """
 
     depths: Tensor
-    """int64 [1, n]: positions relative to the end of the prefix."""
+    """int64 [1, n]: the positions of the n nodes, counted from the end of the prefix."""
     depth: int
-    """The largest of these depths."""
+    """The largest entry of `depths`."""
     pending: int
     """m, the number of pending nodes."""
     by_window: Mapping[int | None, Tensor | None]

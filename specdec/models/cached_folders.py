@@ -33,7 +33,7 @@ def converted_folder(path: Path, form: str, files: Sequence[Path]) -> Path:
     """The path of a model's converted folder. Its name is a hash of path and form, "-", a hash of the files.
 
     form: `PACKED`; "int4" or "int8" for packed matrices of at most 4 or 8 bits; or "" for safetensors. files:
-    those with the model's weights. A changed file gives another name even if its size and modification time
+    the files with the weights. A changed file gives another name even if its size and modification time
     are equal, because the hash includes `st_ctime_ns`, which no program can set.
     """
     states = [file.stat() for file in files]

@@ -203,7 +203,7 @@ def _rotate(
     if (head < heads + kv_heads) & (node < nodes):
         position = tl.load(depths + row) + tl.load(numbers + text * COLUMNS + 2)
         table = tl.load(numbers + text * COLUMNS + 5).to(qkv.dtype)
-        angles = table + position * 4 * half + columns  # cosines, then signed sines
+        angles = table + position * 4 * half + columns  # cosines, then sines (first half negated)
         cos_low, cos_high = tl.load(angles, inside, 0.0), tl.load(angles + half, inside, 0.0)
         sin_low = tl.load(angles + 2 * half, inside, 0.0)
         sin_high = tl.load(angles + 3 * half, inside, 0.0)

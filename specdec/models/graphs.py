@@ -66,7 +66,7 @@ class Graphs:
         self._device = weights[0].device
         self._pool = torch.cuda.graph_pool_handle() if self._device.type == "cuda" else None
         self._graphs: dict[tuple[int, int], GraphedForward | None] = {}
-        self._fails = False  # whether no graph can be captured here
+        self._fails = False  # whether no graph can be captured in this process
 
     def logits(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor | None:
         """Logits [nodes, vocabulary] of the nodes of all texts, one text after the other.
@@ -100,7 +100,7 @@ class Graphs:
             return GraphedForward(self._forward, count, rows, self._pool)
         except torch.OutOfMemoryError:
             return None
-        except Exception as error:  # of torch, or of Triton, which needs a C compiler
+        except Exception as error:  # an error of torch, or of Triton, which needs a C compiler
             self._fails = not any(self._graphs.values())
             cause = [type(error).__name__, *str(error).splitlines()][-1]  # Triton's last line is the cause
             which = "" if self._fails else f" of {count} texts with {rows} rows"

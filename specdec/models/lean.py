@@ -168,7 +168,7 @@ def has_window(config: transformers.PretrainedConfig) -> bool:
 def check_known(model: transformers.PreTrainedModel) -> None:
     """ValueError for unknown classes or rotary types, changed modules, and several devices or dtypes."""
     if not is_known(model):
-        raise ValueError(f"{type(model).__name__} has no lean forward")
+        raise ValueError(f"{type(model).__name__} has no lean forward pass")
     check_rope(model.config)
     matrices = [m for m in model.modules() if getattr(getattr(m, "weight", None), "ndim", 0) == 2]
     strange = [m for m in matrices if type(m) not in (nn.Linear, nn.Embedding, PartialHead)]

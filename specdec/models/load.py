@@ -33,7 +33,7 @@ _BROKEN = (
     *(OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ArithmeticError),
     *(ImportError, AssertionError, SafetensorError),
 )
-"""Errors that broken files cause; they become ValueErrors. To end loading, `report` raises another error."""
+"""Errors that broken files cause; they become ValueErrors. `report` ends loading by any other error."""
 
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
 ROUNDED, FOUR_BITS = ROUNDED_KINDS
@@ -53,7 +53,7 @@ def load_hf_model(
 ) -> HFModel:
     """A causal language model from a folder, a GGUF file or the hub. Remote code and pickles are refused.
 
-    device: "auto" (all GPUs, or the CPU if there are none), "cpu", "cuda", "cuda:1".
+    device: "auto" (all GPUs with accelerate, else the first GPU, else the CPU), "cpu", "cuda", "cuda:1".
     dtype: "auto" (as it was saved), "float32", "bfloat16", "float16", `PACKED`, `ROUNDED`, `FOUR_BITS` or a
     torch dtype.
     report: is called with the progress of loading; if it raises, loading ends.
@@ -111,7 +111,7 @@ def packed_bytes(source: Source, device: str | torch.device, dtype: str | torch.
 
 _TAKES = {
     PACKED: "a GGUF file of a Llama, Mistral, Qwen 2 or Qwen 3 with matrices of four to eight bits, and the "
-    "compiled forward on a CPU",
+    "compiled forward pass on a CPU",
     FOUR_BITS: f"{NEEDED}; draft_dtype='int8' rounds any draft",
 }
 

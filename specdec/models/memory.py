@@ -157,7 +157,7 @@ def need_of_run(model: HFModel, vocab_size: int) -> int:
     cached = _cached_per_token(model.config)
     states = 0
     if model.capability == "sequence":
-        with suppress(ValueError):  # a class of the user's own
+        with suppress(ValueError):  # a class of the user's own, which transformers can't build
             states = shape_of(model.module.config).states
     size = torch.float32.itemsize if isinstance(model.decoder, CompiledDecoder) else model.dtype.itemsize
     return _of_run(cached, states, vocab_size, model.context_length, size)

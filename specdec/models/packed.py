@@ -32,7 +32,7 @@ from specdec.models.shrink import context_length
 
 
 class PackedError(ValueError):
-    """The compiled forward pass on packed weights gives logits too far from those of the exact weights."""
+    """There is no compiled forward pass for packed weights, or its logits are too far from the exact ones."""
 
 
 class PackedModel(HFModel):
@@ -40,7 +40,7 @@ class PackedModel(HFModel):
 
     folder: the folder of that file. load_module: loads the model of transformers for the property `module`.
     output_ids: the only ids that it scores (see `draft_ids` of `load_pair`); None for all. Raises PackedError
-    if the self-check fails.
+    if the compiled forward pass is missing or fails the self-check.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ def _scoring(model: PreparedModel, output_ids: int | Sequence[int]) -> PreparedM
 
 def _prepared(folder: Path, name: str) -> PreparedModel:
     if crew() is None:
-        raise PackedError(f"{name} has no compiled forward here")
+        raise PackedError(f"{name} has no compiled forward pass on this machine")
     matrices = read_packed(folder)
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     outline: Any = Outline(config, matrices.small())

@@ -170,7 +170,7 @@ def _pieces(tensor: Stored) -> Iterator[slice]:
 
 
 def _packed(tensor: Stored, kind: str, name: str, rows: slice) -> Tensor:
-    """Some rows of a matrix, packed in blocks; BrokenFileError if a scale is NaN or infinite."""
+    """Some rows of a matrix, packed in blocks; BrokenFileError if numbers or scales are not finite."""
     places: Any = rows
     if tensor.heads:
         places = rows_in_halves(torch.arange(tensor.shape[0]), tensor.heads).numpy()[rows]
@@ -192,7 +192,7 @@ def _packed(tensor: Stored, kind: str, name: str, rows: slice) -> Tensor:
 
 
 def _checked(tensor: Stored, rows: slice) -> Tensor:
-    """Some rows as the file stores them; BrokenFileError if a scale is NaN or infinite."""
+    """Some rows as the file stores them; BrokenFileError if they hold NaN or infinity."""
     raw = np.ascontiguousarray(tensor.raw[rows])
     quantised = tensor.type in QUANTISED
     _check_finite(fields(raw, tensor.type).factors if quantised else rows_of(raw, tensor.type), tensor.name)

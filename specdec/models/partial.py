@@ -27,7 +27,7 @@ from specdec.models.partial_head import PartialHead
 from specdec.models.passed_checks import files_checksum
 
 CONFIG, WEIGHTS = "partial.json", "model.safetensors"
-"""The two files of such a draft: the configuration of a Llama, and the weights."""
+"""The two files of a partial draft: its configuration, that of a Llama, and its weights."""
 IDS, PROJECTION = "output_ids", "projection.weight"
 """Entries of the weights: the ids that the draft scores, int32, rising; and the matrix that makes its input
 from the target's embedding, [width, target's width]."""

@@ -42,8 +42,8 @@ Requesting = Generator[Request, Any, _T]
 
 
 def answered(work: Generator[Any, Any, _T]) -> _T:
-    """Runs a generator and answers its requests, until it yields another value or ends. Returns the value
-    that is no request, or the generator's result."""
+    """Runs a generator and answers its requests, until it ends or yields a value that is no request. Returns
+    this value, or else the generator's result."""
     answer = None
     while True:
         try:

@@ -27,7 +27,7 @@ from specdec.models.weight_files import named_files
 
 NEEDED = (
     "a Llama, Mistral, Qwen 2 or Qwen 3 whose widths are multiples of 32, without a sliding window, and the "
-    "compiled forward on a CPU"
+    "compiled forward pass on a CPU"
 )
 """A phrase that says which models can be rounded."""
 _TYPES = {getattr(torch, name): kind for kind, name in PLAIN.items()}

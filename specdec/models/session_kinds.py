@@ -19,7 +19,7 @@ from specdec.models.sessions.switching import SwitchingSession
 from specdec.models.shrink import context_length
 
 WINDOWED = {"full_attention": False, "sliding_attention": True}
-"""Layer types whose masks can be built: do they have windows? A model with others fails the self-check."""
+"""Whether layers of a type have windows. Masks for other types are not built; they fail the self-check."""
 
 COMPILED = SessionKind(
     "compiled", "tree", CompiledSession, partial(CompiledSession, ancestors_only=False), CompiledDecoder

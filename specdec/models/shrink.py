@@ -1,4 +1,4 @@
-"""Small copies of models whose contexts are so short that a check can run over all of it.
+"""Small copies of models, with contexts so short that a check can run over a whole context.
 
 The classes of a model and the integers of its configuration decide which mask, window, chunk or rotary
 embedding it uses; its weights do not. So a copy has the same classes, a layer of each kind, narrow matrices
@@ -31,7 +31,7 @@ STEP, ROOM = 2, 14
 """The difference between successive lengths of a copy (even, because some lengths must be even), and the
 number of tokens of its context beyond the largest length."""
 VOCABULARY, EXPERTS, MLP = 160, 16, 64
-"""The largest sizes of a copy; `_narrow` makes a few exceptions."""
+"""A copy's largest vocabulary, number of experts and MLP width; `_narrow` makes a few exceptions."""
 
 NAMES = {
     "context": "max_position_embeddings n_positions max_seq_len seq_length",
@@ -72,7 +72,7 @@ The heads that choose tokens for sparse attention are left out, so that a copy h
 few heads many scores are 0, and the choice among equal scores depends on the length of a forward pass."""
 KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}
 TOKENS = ("_id", "_ids", "_token_index")
-"""Endings of the names of token ids."""
+"""Names of entries that hold token ids end with one of these."""
 IGNORED = ("quantization_config", "id2label", "label2id", "task_specific_params")
 AFTER_PADDING = (
     *("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert"),

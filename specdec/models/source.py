@@ -37,7 +37,7 @@ _TEXTS = re.compile(r"[^/]+\.(json|txt|model|jinja)")
 
 @runtime_checkable
 class Source(Protocol):
-    """A place of a model's files. name: the name that the user gave; messages use no other name."""
+    """Where a model's files are. name: the name that the user gave for the model, for use in messages."""
 
     name: str
 

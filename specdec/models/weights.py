@@ -1,4 +1,4 @@
-"""Checks that the weights of a model in memory are sound; switches it between training and evaluation."""
+"""Checks that a model's weights are usable numbers, and switches the model to evaluation mode for a while."""
 
 from __future__ import annotations
 

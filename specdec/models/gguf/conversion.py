@@ -46,7 +46,7 @@ def read_config(path: Path, header: Header) -> PreTrainedConfig:
             config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
             window = header.keys.get(f"{header.architecture}.attention.sliding_window")
             if header.architecture == "phi3" and window is not None:
-                config.sliding_window = window  # transformers' reader leaves it out
+                config.sliding_window = window  # transformers' reader omits the window
         check_keys(header, config)
         check_tokenizer(header)
     return config

@@ -57,7 +57,7 @@ def _nibbles(data: np.ndarray, width: int) -> np.ndarray:
 
 
 def _legacy(minima: int, more: bool) -> Callable[[np.ndarray], Read]:
-    """A function that reads blocks of Q4_0, Q4_1, Q5_0 or Q5_1. minima: 1 for Q4_1 and Q5_1. more: Q5."""
+    """A function that reads blocks of Q4_0, Q4_1, Q5_0, Q5_1. minima: 1 for Q4_1, Q5_1. more: True for Q5."""
 
     def read(blocks: np.ndarray) -> Read:
         first = 2 * (1 + minima)

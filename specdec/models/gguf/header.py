@@ -71,7 +71,7 @@ class Header:
 class BrokenFileError(ValueError):
     """A model's file is damaged, or holds something that is not supported.
 
-    The message is a sentence without its beginning; whoever catches the error puts the file's name before it.
+    The message is a sentence without a subject; the code that catches the error puts the file's name first.
     """
 
 

@@ -52,7 +52,7 @@ ENTRIES: dict[str, tuple[str, ...]] = {
 """For each GGUF key, the names of configuration entries that may hold the key's value."""
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "attention.causal": (True,),
-    "attention.head_count": (0,),  # of models without attention
+    "attention.head_count": (0,),  # in files of models without attention
     "attention.clamp_kqv": (0.0,),
     "attention.max_alibi_bias": (0.0,),
     "attention.shared_kv_layers": (0,),
@@ -108,7 +108,7 @@ def _is_in_config(
         return any(_same(value, scale) for scale in scales or usual)
     scaling = header.keys.get(f"{header.architecture}.rope.scaling.type", "none")
     if key == "rope.scaling.original_context_length" and scaling in ("none", "linear"):
-        return True  # only the other kinds of scaling read it
+        return True  # only yarn and similar scalings use this length
     names = ENTRIES.get(key, ())
     have = [entry for name, entry in entries if name in names]
     have += [getattr(config, name) for name in names if hasattr(config, name)]

@@ -34,7 +34,7 @@ def crew() -> Crew | None:
 
 
 def expected() -> bool:
-    """Whether the compiled forward pass is switched on and supported on this machine. It may not compile."""
+    """Whether this machine supports the compiled forward pass and it is on. Compiling may still fail."""
     if os.environ.get(SWITCH) == "0" or importlib.util.find_spec("numba") is None:
         return False
     from specdec.models.kernels.processor import multiplies_and_adds
@@ -74,7 +74,7 @@ def _crew() -> Crew | None:
         products, heads = (lru_cache(maxsize=None)(each) for each in (_product, _attention))  # kept alive
         return Crew(entry, lambda kind: products(kind).address, lambda size: heads(size).address)
     except Exception as error:  # a compiler can fail in many ways; `lean` replaces this pass
-        logging.warning("no compiled forward: %s (%s)", type(error).__name__, error)
+        logging.warning("no compiled forward pass: %s (%s)", type(error).__name__, error)
     return None
 
 
@@ -120,12 +120,12 @@ def _loaded(function: Any, signature: Any) -> Any:
         return _compiled(function, signature, folder)
     except Exception as error:  # a damaged file can raise anything
         if isinstance(error, OSError) and (was_empty or error.errno in DISK_FULL):
-            logging.warning("The compiled forward is not kept: %s", error)
+            logging.warning("The compiled forward pass is not cached: %s", error)
             return _compiled(function, signature, None)
         if was_empty:
             raise
         logging.warning(
-            "The compiled forward in %s is damaged (%s) and is compiled again", folder, type(error).__name__
+            "The compiled code in %s is damaged (%s) and is compiled again", folder, type(error).__name__
         )
     shutil.rmtree(folder)
     return _loaded(function, signature)

@@ -116,7 +116,7 @@ class CompiledDecoder:
             raise ValueError("there is no memory for a packed copy of the weights")
         embedding = model.get_input_embeddings().weight
         if embedding.device.type != "cpu" or embedding.dtype not in DTYPES:
-            raise ValueError("the compiled forward is for models on a CPU, of at most 32 bits a number")
+            raise ValueError("the compiled forward pass needs weights on a CPU, of at most 32 bits each")
         matrices = [m.weight.detach() for m in model.modules() if isinstance(m, nn.Linear)]
         self.kind = kind_of(matrices)
         even = not any(matrix.shape[1] % 2 for matrix in matrices)
@@ -129,12 +129,12 @@ class CompiledDecoder:
         """Take sizes and rotary angles from a model or an `Outline`, and pack its matrices."""
         config, layers, attention = model.config, model.model.layers, model.model.layers[0].self_attn
         if len(layers) > MOST_LAYERS:
-            raise ValueError(f"the compiled forward runs at most {MOST_LAYERS} layers, not {len(layers)}")
+            raise ValueError(f"the compiled forward pass has at most {MOST_LAYERS} layers, not {len(layers)}")
         if config.hidden_act != "silu":
-            raise ValueError(f"the compiled forward supports only silu, not {config.hidden_act!r}")
+            raise ValueError(f"the compiled forward pass supports only silu, not {config.hidden_act!r}")
         threads = crew()
         if threads is None:
-            raise ValueError("the compiled forward is not available")
+            raise ValueError("the compiled forward pass is not available")
         self._crew = threads
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
         self.size = attention.head_dim

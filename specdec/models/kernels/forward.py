@@ -242,7 +242,7 @@ def _attend(phase, plan, number, call, qkv, mixed, own):
 
 @inner()
 def _work(shared):
-    """Take part in all phases of the current call, unless other threads use all of its scratch memory.
+    """Take part in all phases of the current call, unless other threads already have all of its memory.
 
     A helper that an earlier call woke may arrive during this call, which may have memory for fewer threads.
     A thread without memory returns at once; if it is the calling thread, `take_part` waits for the helpers.

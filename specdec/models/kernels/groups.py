@@ -142,8 +142,8 @@ def _add_group(builder, kind, group, x, x_stride, rows, out):
 def _add_row(builder, kind, parts, line, sums):
     """Add the products of a row's group of inputs to the sums at an address.
 
-    parts: for each scale of the group, its weights, its value for each output of a side, and the outputs'
-    minima or None. line: the address of the row's group.
+    parts: for each scale of the group, the weights that it scales, its value for each output of a side, and
+    these outputs' minima or None. line: the address of the row's group.
     """
     result = load(builder, sums, _FLOATS)
     step = _same(builder, behind(builder, line, GROUP), FLOAT)

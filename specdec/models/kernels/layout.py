@@ -153,8 +153,8 @@ place: where its keys and values go. prefix: it attends to this many first place
 [count], the numbers of the pending nodes to which it attends."""
 LAYER_BYTES, ROW_BYTES = LAYER.itemsize, ROW.itemsize
 
-# Indices of the shared words: whether helpers may join, how many are active, how many threads have taken
-# part, the call's address, and the words of the phases. No two lie in one line of a processor's cache.
+# Indices of shared words. OPEN: may helpers join? ACTIVE: number of active helpers. NUMBER: number of threads
+# that have joined. GIVEN: the call's address. PHASES: the first phase's words. Each has its own cache line.
 OPEN, ACTIVE, NUMBER, GIVEN, PHASES = 0, 8, 16, 24, 32
 # A phase counts its taken and its done parts in two words; PHASE is the distance to the next phase.
 TAKEN, DONE, PHASE = 0, 1, 8

@@ -94,7 +94,7 @@ _ARGUMENTS = ("weights", "x", "x_stride", "out", "out_stride", "steps")
 
 @intrinsic
 def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, steps):  # noqa: ARG001
-    """out[rows, 16 blocks] = x[rows, inputs] times weights in blocks; strides in bytes, addresses as int64.
+    """out [rows, 16 x blocks] = x [rows, inputs] times some blocks of weights. All strides are in bytes.
 
     weights: a pointer of one of `POINTERS`. start: bytes before the first block. rows: 1 to `MOST_ROWS`.
     blocks: one of `_block_counts(rows)`.

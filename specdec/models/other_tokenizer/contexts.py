@@ -106,7 +106,7 @@ class Retokenizer:
         return Context(tuple(ids), word, decoder.getstate()[0], at_start)
 
     def _with_special(self, context: Context, token_id: int) -> Context:
-        """The context after a target token without a string. It ends the word. The draft may lack it."""
+        """The context after a token without a string, which ends a word. The draft may lack this token."""
         special = self._special.get(token_id)
         ids = self._ids(context)
         if context == self.start and special in (None, *ids[-1:]):

@@ -59,7 +59,7 @@ class Layout:
 
     @cached_property
     def widest(self) -> int:
-        """The number of prefix tokens that the widest window reaches; 0 without windows."""
+        """The number of prefix tokens in the widest window; 0 without windows."""
         return max((window - 1 for window in self.distinct if window), default=0)
 
     def mask_at(self, masks: Masks, length: int) -> Tensor | dict[str, Tensor | None] | None:

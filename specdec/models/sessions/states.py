@@ -35,7 +35,7 @@ drafts nothing (`must_catch_up`). Then all tokens that it reads are accepted, an
 SHORTEST_CHUNK = 16
 """The smallest chunk length, in tokens, that a state space layer is set to."""
 REPLACED = ("keys", "values", "indexer_keys", "indexer_position_ids")
-"""Tensors of a cache layer that a forward pass replaces and so need no copy. It may write into all others."""
+"""Tensors of a cache layer that need no copy, as a forward pass replaces them. It may change all others."""
 
 
 class State(NamedTuple):

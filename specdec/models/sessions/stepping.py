@@ -81,7 +81,7 @@ class SteppingSession(PlainSession):
 
     @inferring
     def prefill(self, token_ids: Sequence[int]) -> None:
-        """Append tokens to the committed prefix and feed them to the model's cache."""
+        """Append tokens to the committed prefix and let the model read them into its cache."""
         super().prefill(token_ids)
         self._advance(self._token_ids)
 

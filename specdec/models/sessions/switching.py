@@ -79,7 +79,7 @@ class SwitchingSession:
         first = len(self._near_numbers) - 1
         self._near_numbers.update({node: first + i for i, node in enumerate(nodes)})
         parents = [self._near_numbers[self._parents[node]] for node in nodes]
-        assert self._near is not None, "the text lies beyond the switch"
+        assert self._near is not None, "the text has `switch` tokens or more"
         return self._near.forward(torch.tensor([self._token_ids[node] for node in nodes]), parents)
 
     def _forward_far(self) -> Tensor:
