@@ -60,9 +60,9 @@ def load_pair(
     device: `auto` (a GPU if there is one, several with accelerate if needed), `cpu`, `cuda`, `cuda:1`.
     dtype: `auto` (as stored; float32 for "stories", bfloat16 for "smollm2"; a GGUF file's own bits where the
     compiled forward pass runs on a CPU), `packed` (a GGUF file's own bits, or ValueError), `int8` and `int4`
-    (matrices rounded to eight or four bits, on a CPU with the compiled forward pass), `float32`, `bfloat16`,
-    `float16`. A rounded target is another model. A rounded draft changes neither the distribution of texts
-    nor ERSD's text.
+    (matrices rounded to eight or four bits, on a CPU with the compiled forward pass; `int8` suits any draft),
+    `float32`, `bfloat16`, `float16`. A rounded target is another model. A rounded draft changes neither the
+    distribution of texts nor ERSD's text.
     draft_device, draft_dtype: device and dtype of the draft, by default the target's.
     draft_ids: the only ids that the draft scores. Fewer ids make its output matrix smaller, and change
     neither the distribution of texts nor ERSD's text. A number n means the first n ids and those that end a

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from specdec.models.lean import LeanDecoder
 
 Capability = Literal["tree", "sequence", "ar"]
-"""The drafts that a model can score in one forward pass, by its self-check: trees of continuations ("tree"),
-sequences, or only single tokens ("ar")."""
+"""What a model can score in one forward pass, as its self-check found: a tree of continuations ("tree"), one
+sequence ("sequence"), or only a single token ("ar")."""
 
 
 class Session(Protocol):

@@ -79,7 +79,7 @@ def load_hf_model(
     report(Progress("checking", source.name))
     as_stored = dtype != ROUNDED and output_ids is None and placement == torch.device("cpu")
     name, hidden = _shown_name(source.name), report is not silent or not is_progress_bar_enabled()
-    with tqdm(total=1, desc=f"Checking {name}", disable=hidden) as bar:  # transformers' own bar calls hooks
+    with tqdm(total=1, desc=f"Checking {name}", disable=hidden) as bar:  # transformers' bar would call hooks
         checked = HFModel(model, name, files_checksum(folder) if as_stored else None)
         bar.update()
     return checked

@@ -1,7 +1,7 @@
 """Converts a GGUF file to a folder with its configuration, its weights (safetensors) and its tokenizer.
 
 The folder lies in a private cache (`cached_folders`). Without a `form`, matrices are written in bfloat16. But
-they keep float32 if all have it, and float16 if all have it and the architecture is one of `CONFIGS`.
+they stay float32 if all of them are, and float16 if all of them are and `CONFIGS` has the architecture.
 """
 
 from __future__ import annotations

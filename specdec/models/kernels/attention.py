@@ -32,7 +32,7 @@ _C2, _C3, _C4, _C5, _C6, _C7 = _TAYLOR
 
 
 def head_type(size: int) -> types.Type:
-    """The Numba type of a query's address. It states the head size, so `attend` is compiled for this size."""
+    """The Numba type of a query's address. As it states the head size, `attend` is compiled for each size."""
     return types.CPointer(types.UniTuple(types.float32, size))
 
 

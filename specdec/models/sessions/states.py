@@ -52,7 +52,7 @@ class StateSession:
     """A session for one sequence of pending tokens, with the model's own cache.
 
     States are copied before each forward pass; keys and values of ordinary attention layers are cropped
-    instead. A model that takes positions as an argument gets them, because some can't tell them from a cache.
+    instead. A model that takes positions as an argument gets them, because some can't derive them themselves.
     restoring=False keeps states that have read rejected tokens: a mistake that the self-check must notice.
     """
 
