@@ -48,7 +48,7 @@ def make_private(folder: Path) -> None:
 
 
 def _checked_folder(name: str) -> Path:
-    """The folder of `private_folder`. Raises an OSError with the reason if there is none."""
+    """The folder that `private_folder` returns. OSError, with the reason, if the folder can't be used."""
     base = os.environ.get(VARIABLE) or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     base = Path(base)
     base.mkdir(mode=0o700, parents=True, exist_ok=True)

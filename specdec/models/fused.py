@@ -50,7 +50,7 @@ KEYS = {torch.float32: 32, torch.bfloat16: 64, torch.float16: 64}
 """For each dtype, how many keys a step of attention reads; two steps must fit a small GPU's shared memory."""
 QUERIES, MANY_QUERIES = 16, 64
 """The number of queries for which one program computes attention. A GPU multiplies no fewer than 16 at once.
-With 64, fewer keys are read in total; this is used if there are still at least `ENOUGH` programs."""
+With 64, fewer keys are read in total; 64 is used only if at least `ENOUGH` programs remain."""
 ENOUGH = 64
 
 

@@ -2,7 +2,7 @@
 
 The classes of a model and the integers of its configuration decide which mask, window, chunk or rotary
 embedding it uses; its weights do not. So a copy has the same classes, a layer of each kind, narrow matrices
-and random weights. The text lengths at which something changes, such as a sliding window, are made small.
+and random weights. Text lengths at which the computation changes, such as a sliding window, are made small.
 They keep their order, and equal lengths stay equal.
 
     sliding_window 4096, original_max_position_embeddings 8192, max_position_embeddings 131072

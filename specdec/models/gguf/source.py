@@ -63,7 +63,7 @@ class GGUFSource:
     def packed_bytes(self, form: str) -> int | None:
         """Bytes of the model's packed matrices: of the converted file, or else of the GGUF file's tensors.
 
-        form: see `converted_folder`. Returns None if the compiled forward pass can't run the model in it. If
+        form: see `converted_folder`. Returns None if the compiled forward pass can't run this form. If
         the file is not converted yet, this call also starts to compile the matrix products of the form.
         """
         if not expected():

@@ -132,7 +132,7 @@ def _loaded(function: Any, signature: Any) -> Any:
 
 
 def _compiled(function: Any, signature: Any, folder: Path | None) -> Any:
-    """A function's compiled code, read from `folder`, or compiled and written there unless it is None."""
+    """A function's compiled code: read from `folder`, or compiled and written there; None uses no folder."""
     from numba import cfunc, config
 
     cached, usual = folder is not None, config.CACHE_DIR  # type: ignore[attr-defined]

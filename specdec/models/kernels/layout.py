@@ -88,7 +88,7 @@ class Quantised(NamedTuple):
 
     @property
     def rounding(self) -> int:
-        """A code for how inputs are rounded. Types with the same code can share the rounded inputs."""
+        """A number that says how inputs are rounded. Types with equal numbers can share rounded inputs."""
         return self.offset << 8 | self.scaled
 
 

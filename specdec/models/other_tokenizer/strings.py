@@ -1,7 +1,7 @@
 """The string of each token of a tokenizer, as bytes, and the tokens that two tokenizers share.
 
-A token's string is the bytes that the token adds inside a text: its space mark becomes a space. They may be
-only a part of a character's bytes. Special tokens have no string.
+A token's string is the bytes that the token adds inside a text: its space mark becomes a space. The string
+may be only a part of a character's bytes. Special tokens have no string.
 
 Three kinds of tokenizers are read from their vocabulary alone, which takes a second for a million tokens:
 byte-level ones, and those that mark spaces with `\N{LOWER ONE EIGHTH BLOCK}`, with or without byte fallback.
