@@ -375,14 +375,14 @@ def test_whoever_touches_what_is_shown_pauses_it(tab):
     assert page.evaluate("window.specdec.store.state.selected.round") == at
 
 
-SLOW = """() => {
+FREE_PLAIN = """() => {
   const { state, receiveAll } = window.specdec.store;
   const { setup, rounds, baseline } = structuredClone(state);
   for (const { seconds } of baseline) seconds.evaluate = 0;
   const parts = { running: rounds, baseline, done: [] };
   receiveAll(Object.entries(parts).map(([phase, rounds]) => JSON.stringify({ phase, setup, rounds })));
 }"""
-"""The visitor's run again, in which plain decoding took no time, so that the run's own lane is the longer one."""
+"""The visitor's run again, but plain decoding took no time, so that the run's own lane is the longer one."""
 
 
 def test_a_link_offers_its_run_and_a_reload_keeps_the_visitors_run(tab):
@@ -402,7 +402,7 @@ def test_a_link_offers_its_run_and_a_reload_keeps_the_visitors_run(tab):
     choose(page.locator("#baseline input"))
     generate(page)
     text = page.locator("#text .tokens").text_content()
-    page.evaluate(SLOW)
+    page.evaluate(FREE_PLAIN)
     lane = page.locator(".lane.with .calls .call")
     blocks = lane.get_attribute("d")
     page.reload()
