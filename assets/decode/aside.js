@@ -18,7 +18,7 @@ let recording = null; // the figures of the recorded run that was shown last
 
 // The numbers that determine a run's gain. times: its speed relative to plain decoding, or null if that is not known
 // precisely. tokens: per call of the large model. rate: the acceptance of the first guess. step: the time of a small model's
-// call divided by that of a plain call of the large model. The last two are null if the run did not measure them.
+// call divided by that of a plain call of the large model. The last two are null if they are not known.
 /** @param {State} run */
 export function figuresOf(run) {
   const totals = new Totals().addAll(run.rounds);
@@ -26,9 +26,9 @@ export function figuresOf(run) {
   const found = isMeasured(run) ? speed(run) : null;
   const times = found && !found.isBusy ? found.times : null;
   const plain = sum(run.baseline.map(({ seconds }) => seconds.evaluate)) / run.baseline.length;
-  const step = totals.seconds.draft / totals.levels / plain;
+  const step = times === null || totals.levels === 0 ? null : totals.seconds.draft / totals.levels / plain;
   const rate = totals.acceptance.rate_by_index[0] ?? null;
-  return { times, tokens: totals.tokens / totals.rounds, rate, step: Number.isFinite(step) ? step : null };
+  return { times, tokens: totals.tokens / totals.rounds, rate, step };
 }
 
 // The reason why a run gains less or more than the recorded one: those of the gain's two factors that made it so.

@@ -63,7 +63,7 @@ test("only what made a run's gain differ from the recording's is named: the toke
 
 test("a link to “Will it pay?” has the acceptance of the first guess and a draft step in plain calls, if measured", () => {
   const { rounds, baseline } = runs["code.json"];
-  const link = (run) => new URLSearchParams(payoffLink(figuresOf({ ...state, ...run })));
+  const link = (run) => new URLSearchParams(payoffLink(figuresOf({ ...runs["code.json"], ...run })));
   const seconds = (list, part) => list.reduce((total, round) => total + round.seconds[part], 0);
   const levels = rounds.reduce((total, { nodes }) => total + nodes.at(-1).path.length, 0);
   const step = seconds(rounds, "draft") / levels / (seconds(baseline, "evaluate") / baseline.length);
