@@ -25,19 +25,19 @@ def summary():
 
 
 def test_the_sentence_names_the_fastest_tree_of_each_number_of_texts(summary):
-    said = serving.view(summary)["sentence"]
-    assert ": 1: k = 2 (450, 1.50); " in said
-    assert "16: k = 0." in said
-    assert "A busy server should therefore draft less" in said
+    sentence = serving.view(summary)["sentence"]
+    assert ": 1: k = 2 (450, 1.50); " in sentence
+    assert "16: k = 0." in sentence
+    assert "A busy server should therefore draft less" in sentence
 
 
 def test_what_is_said_of_serving_is_said_only_where_it_was_found(summary):
     for row in summary["points"]:
         if (row["at_once"], row["tree"]) == (16, "8"):
             row["value"], row["gain"]["value"] = 2000, 2000 / 1300
-    said = serving.view(summary)["sentence"]
-    assert "16: k = 8" in said
-    assert "A busy server" not in said
+    sentence = serving.view(summary)["sentence"]
+    assert "16: k = 8" in sentence
+    assert "A busy server" not in sentence
 
 
 def test_the_figure_has_a_curve_for_each_number_of_texts_and_stars_for_auto(summary):
