@@ -25,8 +25,11 @@ def summary():
 
 
 def test_the_sentence_names_the_fastest_tree_of_each_number_of_texts(summary):
+    """The gain is a median too, so the fastest tree need not have the highest gain."""
+    summary["points"][1]["gain"]["value"] = 1.4
+    summary["points"][2]["gain"]["value"] = 1.45
     said = serving.view(summary)["sentence"]
-    assert ": 1: k = 2 (450, 1.50); " in said
+    assert ": 1: k = 2 (450, 1.40); " in said
     assert "16: k = 0." in said
     assert "A busy server should therefore draft less" in said
 
