@@ -97,10 +97,7 @@ def _sentence(best: Mapping[int, Mapping[str, Any]]) -> str:
             " For a single text, guesses use computing power that would be idle. In a full batch another "
             "text could use it. A busy server should therefore draft less."
         )
-    lead = (
-        "The tree with the highest median speed for each number of texts at once (tokens per second, and the "
-        "gain over k = 0)"
-    )
+    lead = "The fastest tree for each number of texts at once (median tokens per second, and gain over k = 0)"
     return f"{lead}: {listed(lines, '; ')}.{ends}"
 
 
