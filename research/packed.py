@@ -88,7 +88,7 @@ def answer_variations(
     ours = total_variation(have.softmax(-1), want)
     if server is None:
         return (ours,)
-    theirs = [_server_variation(server, text[: first + at + 1], row) for at, row in enumerate(want)]
+    theirs = [_server_variation(server, text[: first + place + 1], row) for place, row in enumerate(want)]
     return ours, torch.tensor(theirs)
 
 
@@ -98,12 +98,12 @@ def _server_variation(server: str, ids: list[int], want: Tensor) -> float:
     want: the exact distribution, [vocab_size]. Only the server's `LISTED` most probable tokens are compared
     one by one; all others count as one token.
     """
-    asked = {"prompt": ids, "n_predict": 1, "n_probs": LISTED, "cache_prompt": True}
-    (token,) = json.loads(posted(f"{server}/completion", asked, SECONDS))["completion_probabilities"]
-    listed = token["top_logprobs"]
-    have = torch.tensor([each["logprob"] for each in listed], dtype=torch.float64).exp()
-    wanted = want.double()[[each["id"] for each in listed]]
-    return float((have - wanted).abs().sum() + (have.sum() - wanted.sum()).abs()) / 2
+    request = {"prompt": ids, "n_predict": 1, "n_probs": LISTED, "cache_prompt": True}
+    (token,) = json.loads(posted(f"{server}/completion", request, SECONDS))["completion_probabilities"]
+    entries = token["top_logprobs"]
+    have = torch.tensor([each["logprob"] for each in entries], dtype=torch.float64).exp()
+    ours = want.double()[[each["id"] for each in entries]]
+    return float((have - ours).abs().sum() + (have.sum() - ours.sum()).abs()) / 2
 
 
 if __name__ == "__main__":

@@ -97,12 +97,12 @@ def row_of(case: Case, setups: Sequence[SetUp], groups: Sequence[np.ndarray]) ->
     set-up. measured: the speed-up over all texts, with the quartiles of the groups.
     """
     gains = sorted((gain_of(setup, named(case.tree)), number) for number, setup in enumerate(setups))
-    predicted, number = gains[len(gains) // 2]
+    prediction, number = gains[len(gains) // 2]
     low, high = np.quantile([speed_up(group) for group in groups], (0.25, 0.75)).tolist()
     value = speed_up(np.sum(groups, axis=0))
-    measured = {"value": value, "low": low, "high": high, "repeats": len(groups)}
-    both = {"predicted": predicted, "measured": measured}
-    return case._asdict() | both | {"setup": setups[number].as_json()}
+    measurement = {"value": value, "low": low, "high": high, "repeats": len(groups)}
+    values = {"predicted": prediction, "measured": measurement}
+    return case._asdict() | values | {"setup": setups[number].as_json()}
 
 
 def speed_up(sides: np.ndarray) -> float:

@@ -11,18 +11,18 @@ from specdec.models import Model
 
 def forward_seconds(
     model: Model,
-    before: Sequence[int],
+    prefix: Sequence[int],
     trees: Mapping[Name, Sequence[int]],
     times: int,
     clock: Callable[[], float],
 ) -> dict[Name, float]:
-    """Seconds of the fastest of `times` forward passes over each tree, after the ids `before`.
+    """Seconds of the fastest of `times` forward passes over each tree, after the ids `prefix`.
 
     trees: by name, the index of the parent of each row (token), or -1. All trees take turns. clock: returns
     the time in seconds.
     """
     session = model.session()
-    session.prefill(before)
+    session.prefill(prefix)
 
     def forward(parents: Sequence[int]) -> None:
         session.forward(torch.arange(len(parents), device=model.device), parents)

@@ -35,14 +35,14 @@ def chat_text(tokenizer: Any, message: str, history: Sequence[str] = ()) -> str:
     if not getattr(tokenizer, "chat_template", None):
         raise ValueError("this pair's tokenizer has no chat template; use the prompt as it is")
     turns = _turns((*history, message))
-    shown = message.strip()
+    words = message.strip()
     text, error = _rendered(tokenizer, turns)
     # some templates read a list of parts, each with a type and its text
-    if text is None or shown not in text:
+    if text is None or words not in text:
         parts = [turn | {"content": [{"type": "text", "text": turn["content"]}]} for turn in turns]
-        listed, _ = _rendered(tokenizer, parts)
-        if listed is not None and shown in listed:
-            return listed
+        of_parts, _ = _rendered(tokenizer, parts)
+        if of_parts is not None and words in of_parts:
+            return of_parts
     if text is None:
         assert error is not None, "a template without a text has an error"
         raise ValueError(
@@ -58,16 +58,16 @@ def chat_ids(tokenizer: Any, split: Split, message: str, history: Sequence[str] 
     string, the result is `split(chat_text(...))`. ValueError as for `chat_text`.
     """
     messages = (*history, message)
-    mark = _unused("".join(messages))
+    mark = _unused_character("".join(messages))
     controls = _Controls(tokenizer, split, user=True), _Controls(tokenizer, split, user=False)
-    cut = [mark.join(own.parts(said)) for own, said in zip(cycle(controls), messages, strict=False)]
-    first, *others = chat_text(tokenizer, cut[-1], cut[:-1]).split(mark)
-    return list(chain(split(first), *map(controls[0].inside, others)))
+    cut = [mark.join(own.parts(message)) for own, message in zip(cycle(controls), messages, strict=False)]
+    first, *following = chat_text(tokenizer, cut[-1], cut[:-1]).split(mark)
+    return list(chain(split(first), *map(controls[0].inside, following)))
 
 
 def _turns(messages: Sequence[str]) -> list[Turn]:
     roles = cycle(("user", "assistant"))
-    return [{"role": role, "content": said} for role, said in zip(roles, messages, strict=False)]
+    return [{"role": role, "content": message} for role, message in zip(roles, messages, strict=False)]
 
 
 def _rendered(tokenizer: Any, turns: list[Turn]) -> tuple[str | None, Exception | None]:
@@ -80,7 +80,7 @@ def _rendered(tokenizer: Any, turns: list[Turn]) -> tuple[str | None, Exception 
     return text, None
 
 
-def _unused(text: str) -> str:
+def _unused_character(text: str) -> str:
     """A private-use character that does not occur in the text."""
     return next(char for char in map(chr, range(0xE000, 0xF8FF)) if char not in text)
 
@@ -109,9 +109,9 @@ class _Controls:
 
     def parts(self, message: str) -> list[str]:
         """The message in parts. The tokenizer finds no control token in any of them."""
-        cuts = [found.start() + 1 for found in self._strings.finditer(message)]
+        cuts = [match.start() + 1 for match in self._strings.finditer(message)]
         ends = zip([0, *cuts], [*cuts, len(message)], strict=True)
-        return list(chain.from_iterable(self._cut(message[begin:end]) for begin, end in ends))
+        return list(chain.from_iterable(self._split_controls(message[begin:end]) for begin, end in ends))
 
     def inside(self, part: str) -> list[int]:
         """The ids that a part has inside a text, without the space that tokenizers may put before a text."""
@@ -121,7 +121,7 @@ class _Controls:
                 return self._without_space(part, ids[1:])
         return self._split(part)
 
-    def _cut(self, part: str) -> list[str]:
+    def _split_controls(self, part: str) -> list[str]:
         """Cuts a part within each control token that the tokenizer still finds in it. Some tokenizers
         normalize a text before they look for control tokens, so that the search for strings misses some."""
         parts = []

@@ -87,9 +87,9 @@ def integers(name: str, values: Any) -> list[int]:
 
 def among(name: str, value: Any, names: Iterable[Name]) -> Name:
     """The value if it is one of these names. Otherwise a ValueError lists the names."""
-    for known in names:
-        if isinstance(value, str) and value == known:
-            return known
+    for choice in names:
+        if isinstance(value, str) and value == choice:
+            return choice
     raise ValueError(f"{name} = {value!r:.60} is not one of {', '.join(names)}")
 
 

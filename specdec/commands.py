@@ -77,7 +77,7 @@ class Parser(ArgumentParser):
 
 def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") -> None:
     """Adds the options that `loading.load_with_progress` reads. help: the help of --target."""
-    parser.add_argument("--pair", choices=PAIRS, help="a pair by name, instead of --target and --draft")
+    parser.add_argument("--pair", choices=PAIRS, help="a pair by name, instead of --target")
     parser.add_argument("--download", action="store_true", help=f"let --pair coder download its {SIZE}")
     parser.add_argument("--target", help=help)
     parser.add_argument(

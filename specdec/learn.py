@@ -150,11 +150,11 @@ def _texts(
     pair: ModelPair, prompts: Sequence[str | Sequence[int]], sampling: Sampling, tokens: int, seed: int
 ) -> Iterator[tuple[list[int], int]]:
     """Texts of the target: the token ids of prompt and text, and the index where the text begins."""
-    done = number = 0
-    while done < tokens:
+    num_tokens = number = 0
+    while num_tokens < tokens:
         prompt, own = prompts[number % len(prompts)], derived_seed(seed, number)
         g = generate(pair, prompt, topology=sequence(4), max_new_tokens=_TEXT, seed=own, **asdict(sampling))
-        done, number = done + len(g.token_ids), number + 1
+        num_tokens, number = num_tokens + len(g.token_ids), number + 1
         yield [*g.prompt_ids, *g.token_ids], len(g.prompt_ids)
 
 

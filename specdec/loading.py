@@ -82,8 +82,8 @@ def load_pair(
     draft_device = str(draft_device or device)
     if target is None:
         target = SMOLLM2 if smollm2.installed() else STORIES
-    wanted = _Wanted(target, draft, dtype, draft_dtype)
-    target, draft, dtype, draft_dtype = wanted.located(draft_device, download, report)
+    source = _Wanted(target, draft, dtype, draft_dtype)
+    target, draft, dtype, draft_dtype = source.located(draft_device, download, report)
     draft_dtype = _name_of(draft_dtype or dtype)
     parts = [_Part(target, device, dtype)]
     checked_device(draft_device, "draft_device"), checked_dtype(draft_dtype, "draft_dtype")
@@ -171,18 +171,21 @@ def load_with_progress(options: Namespace, usual: str | None = None, **changes: 
     given. usual: the pair if none is given. changes: replace options.
     """
     names = ("target", "draft", "device", "dtype", "draft_dtype", "draft_ids", "download")
-    given = {name: getattr(options, name, None) for name in names} | changes
-    given["target"] = given["target"] or getattr(options, "pair", None)
-    if not given["target"] and not given["draft"]:
-        given["target"] = usual
+    values = {name: getattr(options, name, None) for name in names} | changes
+    if pair := getattr(options, "pair", None):
+        if values["target"]:
+            raise ValueError("--pair and --target both name the target: give one of them")
+        values["target"] = pair
+    if not values["target"] and not values["draft"]:
+        values["target"] = usual
     with Waiting("loading the models") as waiting:
 
         def show(progress: Progress) -> None:
             share = f", {progress.done / progress.total:.0%}" if progress.total else ""
-            waiting.what = f"{progress.stage} {progress.name}{share}"
+            waiting.words = f"{progress.stage} {progress.name}{share}"
 
         logging.disable_progress_bar()
-        return load_pair(report=show, **{name: value for name, value in given.items() if value is not None})
+        return load_pair(report=show, **{name: value for name, value in values.items() if value is not None})
 
 
 def check_smollm2_on_hub() -> None:

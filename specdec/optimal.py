@@ -80,11 +80,11 @@ def dynamic_program_topology(acceptance: Sequence[float] | np.ndarray | Tensor, 
             for child_index in range(len(vector)):
                 if not nodes:
                     break
-                taken = int(size[child_index, nodes])
-                deeper.append((len(parents), taken - 1))
+                subtree = int(size[child_index, nodes])
+                deeper.append((len(parents), subtree - 1))
                 parents.append(row)
                 child_indices.append(child_index)
-                nodes -= taken
+                nodes -= subtree
         level = deeper
     assert len(parents) == k + 1, (len(parents), k)
     return Topology.from_parents(parents, child_indices)

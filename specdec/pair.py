@@ -109,13 +109,12 @@ class ModelPair:
         ValueError if the prompt is a text and there is no tokenizer, if an id is not in the vocabulary, or if
         there is no token to start from.
         """
-        ids = self._encode_text(prompt) if isinstance(prompt, str) else _listed(prompt)
+        ids = self._encode_text(prompt) if isinstance(prompt, str) else _token_ids(prompt)
         ids = [_checked_id(token_id, self.vocab_size) for token_id in ids]
         if not ids:
-            raise ValueError(
-                "the prompt is empty and the tokenizer has no token to begin with; give a prompt with some "
-                "text"
-            )
+            texts_begin = "the tokenizer has no token to begin with"
+            cause = texts_begin if isinstance(prompt, str) else "no id is given"
+            raise ValueError(f"the prompt is empty and {cause}; give a prompt with some text or an id")
         return ids
 
     @property
@@ -183,10 +182,10 @@ class ModelPair:
             max(sizes) - min(sizes) > (_MOST_PADDING if self.tokenizer is not None else 0)
             or min(sizes) < tokens
         ):
-            known = "" if self.tokenizer is None else f", the tokenizer has {tokens:,}"
+            more = "" if self.tokenizer is None else f", the tokenizer has {tokens:,}"
             draft = "" if self.draft is None else f", the draft {sizes[-1]:,}"
             raise ValueError(
-                f"the target scores {sizes[0]:,} tokens{draft}{known}; all must share one vocabulary "
+                f"the target scores {sizes[0]:,} tokens{draft}{more}; all must share one vocabulary "
                 "(padding of the logits aside)"
             )
         return tokens
@@ -224,7 +223,7 @@ def _wrapped(model: Any) -> Model:
 
     if not isinstance(model, PreTrainedModel):
         raise ValueError(
-            f"{_shown(model)} can't be used as a model: give a Hugging Face causal language model in "
+            f"{_short_text(model)} can't be used as a model: give a Hugging Face causal language model in "
             "memory, or load one with load_pair"
         )
     return HFModel(model)
@@ -237,13 +236,13 @@ def _check_tokenizer(tokenizer: Any | None) -> None:
     lacking = [name for name in _TOKENIZER_METHODS if not callable(getattr(tokenizer, name, None))]
     if lacking or isinstance(tokenizer, type):
         raise ValueError(
-            f"{_shown(tokenizer)} is not a tokenizer of a language model"
+            f"{_short_text(tokenizer)} is not a tokenizer of a language model"
             + (f", it has no {lacking[0]}" if lacking else "")
             + ": give one of Hugging Face in memory"
         )
 
 
-def _shown(value: Any) -> str:
+def _short_text(value: Any) -> str:
     """A value in one short line, for error messages."""
     return " ".join(repr(value).split())[:80]
 
@@ -285,8 +284,17 @@ def _ids(where: str, ids: Any) -> list[int]:
 
 
 def _check_messages(message: str, history: Sequence[str]) -> None:
-    for said in (*history, message):
-        _check_whole(said)
+    """ValueError if a message is not text, or if the history does not end with a message by the model."""
+    texts = isinstance(history, Sequence) and all(isinstance(each, str) for each in history)
+    if isinstance(history, str) or not texts or len(history) % 2:
+        raise ValueError(
+            f"history = {history!r:.60} is not a list of texts by the user and the model in turn, of which "
+            "the model's is the last"
+        )
+    if not isinstance(message, str):
+        raise ValueError(f"message = {message!r:.60} is not text")
+    for each in (*history, message):
+        _check_whole(each)
 
 
 def _check_whole(prompt: str) -> None:
@@ -306,7 +314,7 @@ def _checked_id(token_id: int, vocab_size: int) -> int:
     return number
 
 
-def _listed(prompt: Any) -> list[Any]:
+def _token_ids(prompt: Any) -> list[Any]:
     """The token ids of a prompt as a list. prompt: a sequence, or an array or a tensor [n] or [1, n]."""
     if hasattr(prompt, "tolist"):
         shape = tuple(prompt.shape)

@@ -83,12 +83,12 @@ nothing."""
 _NO_MODEL = {"drafter": tuple(name for name, entry in DRAFTERS.items() if not entry.uses_model)}
 
 
-def _named(*settings: Setting) -> dict[str, Setting]:
-    named = (replace(each, address=each.address or each.name) for each in settings)
-    return {each.name: replace(each, option=each.option or each.address) for each in named}
+def _by_name(*settings: Setting) -> dict[str, Setting]:
+    with_address = (replace(each, address=each.address or each.name) for each in settings)
+    return {each.name: replace(each, option=each.option or each.address) for each in with_address}
 
 
-SETTINGS = _named(
+SETTINGS = _by_name(
     Setting(
         "method", "choice", "ersd", choices={name: entry.long_name for name, entry in METHODS.items()},
         label="Method", help="the rule that accepts or rejects drafted tokens",
@@ -101,7 +101,7 @@ SETTINGS = _named(
     Setting("temperature", "number", 1.0, 0, HOTTEST, label="Temperature", help="0 always takes the "
             "likeliest token"),
     Setting("top_k", "whole", 0, 0, label="Top-k", help="0 is off", address="top-k"),
-    Setting("top_p", "number", 1.0, 0, 1, label="Top-p", help="1 is off", address="top-p"),
+    Setting("top_p", "number", 1.0, 0, 1, label="Top-p", help="above 0; 1 is off", address="top-p"),
     Setting("seed", "whole", None, 0, MASK, label="Seed", help="Same seed, same text."),
     Setting(
         "drafter", "choice", "model", choices={name: entry.label for name, entry in DRAFTERS.items()},

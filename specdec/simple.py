@@ -100,14 +100,14 @@ def gsd(drafted: Drafted, P: Rows, Q: Rows, position: int, seed: int) -> list[in
     new: list[int] = []
     node: Path = ()
     while True:
-        p, q, at, i = P[node], Q.get(node), position + len(node), 0
+        p, q, place, i = P[node], Q.get(node), position + len(node), 0
         while (*node, i) in drafted and q is not None:
             token = drafted[*node, i]
-            if uniform(seed, at, i) < p[token] / q[token]:
+            if uniform(seed, place, i) < p[token] / q[token]:
                 break
             p, q, i = residual(p, q), without(q, token), i + 1
         else:
-            return [*new, sample(p, uniform(seed, at, 0, Stream.RESIDUAL))]
+            return [*new, sample(p, uniform(seed, place, 0, Stream.RESIDUAL))]
         new, node = [*new, token], (*node, i)
 
 
@@ -137,16 +137,16 @@ class Scorer:
         the tree. A node attends to the text, its ancestors and itself. Afterwards only the text's tokens stay
         in the cache.
         """
-        known = self.cache.get_seq_length()
-        new, paths = text[known:], sorted(set(drafted) - {()}, key=len)
+        cached = self.cache.get_seq_length()
+        new, paths = text[cached:], sorted(set(drafted) - {()}, key=len)
         tokens = [*new, *(drafted[path] for path in paths)]  # [n]
-        sees = torch.ones(len(tokens), known + len(tokens), dtype=torch.bool).tril(known)
+        sees = torch.ones(len(tokens), cached + len(tokens), dtype=torch.bool).tril(cached)
         for row, path in enumerate(paths, start=len(new)):
             for other, ancestor in enumerate(paths, start=len(text)):
                 sees[row, other] = path[: len(ancestor)] == ancestor
         dtype, device = self.model.dtype, self.model.device
         mask = torch.zeros(sees.shape, dtype=dtype).masked_fill(~sees, torch.finfo(dtype).min)
-        places = [*range(known, len(text)), *(len(text) - 1 + len(path) for path in paths)]
+        places = [*range(cached, len(text)), *(len(text) - 1 + len(path) for path in paths)]
         logits = self.model(
             input_ids=torch.tensor([tokens], device=device),
             position_ids=torch.tensor([places], device=device),
@@ -155,9 +155,9 @@ class Scorer:
             use_cache=True,
         ).logits[0]  # [n, vocabulary]
         self.cache.crop(-len(paths))
-        wanted = [(), *paths] if nodes is None else nodes
+        chosen_nodes = [(), *paths] if nodes is None else nodes
         lines = {(): len(new) - 1} | {path: row for row, path in enumerate(paths, start=len(new))}
-        return {path: self._probabilities(logits[lines[path]]) for path in wanted}
+        return {path: self._probabilities(logits[lines[path]]) for path in chosen_nodes}
 
     def _probabilities(self, logits: torch.Tensor) -> np.ndarray:
         return torch.softmax(logits.double() / self.temperature, -1).cpu().numpy()

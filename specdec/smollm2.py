@@ -24,10 +24,10 @@ _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 def installed() -> Path | None:
     """The path of SmolLM2's file if its package is installed, else None. The file is not read here."""
     try:
-        listed = files(_PACKAGE) or []
+        package_files = files(_PACKAGE) or []
     except PackageNotFoundError:
         return None
-    paths = [Path(str(file.locate())) for file in listed if file.name == _FILE]
+    paths = [Path(str(file.locate())) for file in package_files if file.name == _FILE]
     return next((path for path in paths if path.is_file()), None)
 
 

@@ -77,14 +77,14 @@ def index_counts(rounds: Iterable[Round], topology: Topology) -> IndexCounts:
     If q has too few tokens for a child of the tree, as with top-p, its parent counts as a node that reached
     this child and did not accept it. So a child that is rarely offered does not get too high a rate.
     """
-    wanted: dict[Path, int] = {(): len(topology.children[0])}
-    wanted |= {path: len(topology.children[row]) for row, path in enumerate(topology.paths, start=1)}
+    num_children: dict[Path, int] = {(): len(topology.children[0])}
+    num_children |= {path: len(topology.children[row]) for row, path in enumerate(topology.paths, start=1)}
     offered, reached, accepted = Counter[int](), Counter[int](), Counter[int]()
     for round in rounds:
-        for parent, taken, children in round.verified():
+        for parent, accepted_index, children in round.verified():
             offered.update(range(children))
-            reached.update(range(wanted[parent] if taken is None else taken + 1))
-            accepted.update(() if taken is None else (taken,))
+            reached.update(range(num_children[parent] if accepted_index is None else accepted_index + 1))
+            accepted.update(() if accepted_index is None else (accepted_index,))
     size = max(reached, default=-1) + 1
     return IndexCounts(*([count[index] for index in range(size)] for count in (offered, reached, accepted)))
 
@@ -97,9 +97,9 @@ def acceptance_vector(accepted: Sequence[int], reached: Sequence[int]) -> np.nda
     than others. Plain quotients accepted / offered may sum to more. R may increase at some index, by chance
     or truly.
     """
-    rates, passed = [], 1.0
-    for taken, count in zip(accepted, reached, strict=True):
-        chance = taken / count if count else 0.0
-        rates.append(passed * chance)
-        passed *= 1 - chance
+    rates, survival = [], 1.0
+    for successes, count in zip(accepted, reached, strict=True):
+        chance = successes / count if count else 0.0
+        rates.append(survival * chance)
+        survival *= 1 - chance
     return np.array(rates)

@@ -44,7 +44,7 @@ class TextStream:
         self._kinds: dict[int, Kind] = {}
         self._limit = 2 * _CONTEXT
         self._window = self._last_of(prompt_ids)
-        self._given = _Given(self._decode(self._window))
+        self._output = _Output(self._decode(self._window))
         self._cleaned = _Cleaned(tokenizer, prompt_ids) if cleans_up(tokenizer) else None
 
     def push(self, token_id: int) -> str:
@@ -55,10 +55,10 @@ class TextStream:
         self._window.append(token_id)
         if kind == "byte":  # a run of byte tokens is only settled when another token ends it
             return ""
-        settled, held = self._split(self._window)
-        piece = self._piece(settled)
+        final, pending = self._split(self._window)
+        piece = self._piece(final)
         if len(self._window) > self._limit:
-            self._forget(settled, held)
+            self._forget(final, pending)
         return piece
 
     def flush(self) -> str:
@@ -67,19 +67,19 @@ class TextStream:
 
     def _piece(self, text: str, last: bool = False) -> str:
         """The text that was not returned yet. text: the settled text of the window."""
-        dropped, piece = self._given.change(text)
+        dropped, piece = self._output.change(text)
         return piece if self._cleaned is None else self._cleaned.piece(dropped, piece, last)
 
     def _split(self, token_ids: list[int]) -> tuple[str, str]:
         """The text of these tokens in two parts: the part that no later token can change, and the rest."""
         text = self._decode(token_ids)
-        settled = text
+        final = text
         if self._is_probed:
-            settled = text[: _shared(text, self._decode([*token_ids, *token_ids[-1:]]))]
-        settled = settled.removesuffix(_UNFINISHED)
-        return settled, text[len(settled) :]
+            final = text[: _shared(text, self._decode([*token_ids, *token_ids[-1:]]))]
+        final = final.removesuffix(_UNFINISHED)
+        return final, text[len(final) :]
 
-    def _forget(self, settled: str, held: str) -> None:
+    def _forget(self, final: str, pending: str) -> None:
         """Shorten the window if the shorter window's text continues like the longer one's.
 
         It does if both texts end alike. A shorter window may begin inside a character. Up to three bytes of
@@ -88,11 +88,11 @@ class TextStream:
         """
         for count in _doubled(_CONTEXT, len(self._window)):
             recent = self._window[-count:]
-            known, waiting = self._split(recent)
-            end = known[-_TELLING:]
-            goes_on = (waiting, self._given.text) == (held, settled)
-            if goes_on and len(end) == _TELLING and settled.endswith(end):
-                self._window, self._given, self._limit = recent, _Given(known), 2 * _CONTEXT
+            final_recent, waiting = self._split(recent)
+            end = final_recent[-_TELLING:]
+            goes_on = (waiting, self._output.text) == (pending, final)
+            if goes_on and len(end) == _TELLING and final.endswith(end):
+                self._window, self._output, self._limit = recent, _Output(final_recent), 2 * _CONTEXT
                 return
         self._limit = 2 * len(self._window)
 
@@ -101,10 +101,10 @@ class TextStream:
         begins."""
         for count in _doubled(_CONTEXT, len(prompt_ids)):
             recent = self._without_silent(prompt_ids[-count:])
-            closed = list(recent)
-            while closed and self._kind(closed[-1]) == "byte":
-                closed.pop()
-            if len(self._split(closed)[0]) >= _TELLING:
+            ids = list(recent)
+            while ids and self._kind(ids[-1]) == "byte":
+                ids.pop()
+            if len(self._split(ids)[0]) >= _TELLING:
                 return recent
         return self._without_silent(prompt_ids)
 
@@ -121,7 +121,7 @@ class TextStream:
         return decoded(self._tokenizer, token_ids, skip_special=True)
 
 
-class _Given:
+class _Output:
     """The part of a growing text that belongs to the prompt or was already returned."""
 
     def __init__(self, text: str):
@@ -132,12 +132,12 @@ class _Given:
 
         Nothing changes if the new text is a prefix of the old one, because the rest may still follow.
         """
-        given = self.text
-        if given.startswith(text):
+        old = self.text
+        if old.startswith(text):
             return 0, ""
         self.text = text
-        shared = _shared(given, text)
-        return len(given) - shared, text[shared:]
+        shared = _shared(old, text)
+        return len(old) - shared, text[shared:]
 
 
 class _Cleaned:
@@ -146,7 +146,7 @@ class _Cleaned:
     def __init__(self, tokenizer: Any, prompt_ids: Sequence[int]):
         self._clean = tokenizer.clean_up_tokenization
         self._text = decoded(tokenizer, prompt_ids, skip_special=True)
-        self._given = _Given(self._clean(self._text))
+        self._output = _Output(self._clean(self._text))
 
     def piece(self, dropped: int, piece: str, last: bool) -> str:
         """The new part of the cleaned text.
@@ -155,10 +155,10 @@ class _Cleaned:
         gains.
         """
         self._text = self._text[: len(self._text) - dropped] + piece
-        whole = self._text if last else self._text.rstrip(_JOINABLE)
-        _, new = self._given.change(cleaned := self._clean(whole))
-        if self._given.text == cleaned:  # false while the text is still a prefix of the prompt's
-            self._text, self._given = self._text[len(whole) :], _Given("")
+        joined = self._text if last else self._text.rstrip(_JOINABLE)
+        _, new = self._output.change(cleaned := self._clean(joined))
+        if self._output.text == cleaned:  # false while the text is still a prefix of the prompt's
+            self._text, self._output = self._text[len(joined) :], _Output("")
         return new
 
 
@@ -175,10 +175,10 @@ def decoded(tokenizer: Any, token_ids: Sequence[int], *, skip_special: bool = Fa
         )
     except BaseException as error:  # a tokenizer written in Python may raise anything for an unknown id
         check_own(error)
-        known = [token_id for token_id in token_ids if _token(tokenizer, token_id) is not None]
-        if len(known) == len(token_ids):
+        ids = [token_id for token_id in token_ids if _token(tokenizer, token_id) is not None]
+        if len(ids) == len(token_ids):
             return ""
-        return decoded(tokenizer, known, skip_special=skip_special)
+        return decoded(tokenizer, ids, skip_special=skip_special)
 
 
 def _token(tokenizer: Any, token_id: int) -> str | None:
@@ -273,8 +273,8 @@ def _bytes_of(token: str) -> bytes:
 def _byte_alphabet() -> dict[str, int]:
     """Character -> byte in byte-level tokenizers, which write a printable byte as its own character."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
+    unprintable = [byte for byte in range(256) if byte not in printable]
+    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(unprintable)}
 
 
 BYTE_LEVEL = _byte_alphabet()

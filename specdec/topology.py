@@ -67,14 +67,14 @@ class Topology:
         if (parents[:1], child_indices[:1]) != ([-1], [-1]):
             raise ValueError("row 0 is the root: its parent and its child index must be -1")
         for row in range(1, len(parents)):
-            parent, before = parents[row], parents[row - 1]
+            parent, previous = parents[row], parents[row - 1]
             if not 0 <= parent < row:
                 raise ValueError(
                     f"row {row} has the parent {parent}: the parent must be an earlier row, 0 to {row - 1}"
                 )
             # in level order parents never fall, and the children of a node are neighbours
-            expected = child_indices[row - 1] + 1 if parent == before else 0
-            if parent < before or child_indices[row] != expected:
+            expected = child_indices[row - 1] + 1 if parent == previous else 0
+            if parent < previous or child_indices[row] != expected:
                 raise ValueError(
                     f"row {row} is child {child_indices[row]} of row {parent}; rows must be in level order "
                     "and the children of a node counted from 0"

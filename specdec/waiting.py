@@ -12,13 +12,13 @@ PATIENCE = 2.0
 
 
 class Waiting:
-    """Prints `what`, the name of the work, if the block takes longer than `PATIENCE` seconds.
+    """Prints `words`, the name of the work, if the block takes longer than `PATIENCE` seconds.
 
     On a terminal one line counts seconds and is erased at the end; elsewhere the message is written once.
     """
 
-    def __init__(self, what: str):
-        self.what = what
+    def __init__(self, words: str):
+        self.words = words
         self._over = Event()
         self._thread = Thread(target=self._tell, daemon=True)
 
@@ -37,10 +37,10 @@ class Waiting:
         if self._over.wait(PATIENCE):
             return
         if not out.isatty():
-            print(f"{self.what} ...", file=out, flush=True)
+            print(f"{self.words} ...", file=out, flush=True)
             return
         while True:
-            print(f"\r{self.what} ... {time.monotonic() - start:.0f} s\033[K", end="", file=out, flush=True)
+            print(f"\r{self.words} ... {time.monotonic() - start:.0f} s\033[K", end="", file=out, flush=True)
             if self._over.wait(1):
                 break
         print("\r\033[K", end="", file=out, flush=True)

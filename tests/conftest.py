@@ -100,9 +100,9 @@ def same_arithmetic(pair, run):
 
     The number of threads does not matter.
     """
-    here, there = (re.sub(r", \d+ threads?$", "", each.arithmetic) for each in (pair, run))
-    if here != there and "bfloat16" in here:
-        pytest.skip(f"recorded with {there!r}, here {here!r}")
+    ours, theirs = (re.sub(r", \d+ threads?$", "", each.arithmetic) for each in (pair, run))
+    if ours != theirs and "bfloat16" in ours:
+        pytest.skip(f"recorded with {theirs!r}, here {ours!r}")
 
 
 @pytest.fixture(scope="session")
@@ -334,15 +334,15 @@ def generate(page, until="done"):
     )
     closed(page)
     page.locator("#generate").click()
-    drawn = "document.body.dataset.phase === window.specdec.store.state.phase"
+    is_drawn = "document.body.dataset.phase === window.specdec.store.state.phase"
     # the run itself takes long on a busy machine
-    ended = f"until => window.passed.some((phase) => [until, 'error'].includes(phase)) && {drawn}"
+    condition = f"until => window.passed.some((phase) => [until, 'error'].includes(phase)) && {is_drawn}"
     try:
-        page.wait_for_function(ended, arg=until, timeout=6 * SLOW)
+        page.wait_for_function(condition, arg=until, timeout=6 * SLOW)
     finally:
-        passed, message = page.evaluate("[window.passed, window.specdec.store.state.message]")
-        print(f"the run passed the phases {passed}; its message is {message!r}")
-    assert until in passed, message
+        phases, message = page.evaluate("[window.passed, window.specdec.store.state.message]")
+        print(f"the run passed the phases {phases}; its message is {message!r}")
+    assert until in phases, message
 
 
 def press_once(page, holds, button):

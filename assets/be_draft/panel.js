@@ -7,7 +7,7 @@ import { KINDS, STATUSES } from "../shared/catalogue.js";
 import { appendText, shortened, visible } from "../shared/labels.js";
 import { fillTable, make, setMessage, setText } from "../shared/view.js";
 import { fieldsOf, Game, START } from "./game.js";
-import { outcome, rows, said } from "./words.js";
+import { guessWords, outcome, rows } from "./words.js";
 
 const LONGEST = 14; // characters of a rejected token above the one that replaced it
 // Seconds after an answer in which Enter without a guess is ignored: it was probably pressed for the guess before.
@@ -32,8 +32,8 @@ function tokenElement(token) {
 
 // Draws the typed words that were rejected, in small letters above the target's word.
 function lostElement({ text, status }) {
-  const lost = status === "rejected";
-  const element = make(lost ? "s" : "span", `token ${status}`);
+  const isRejected = status === "rejected";
+  const element = make(isRejected ? "s" : "span", `token ${status}`);
   element.title = STATUSES[status];
   element.setAttribute("role", "img"); // otherwise few screen readers say that it was rejected
   element.setAttribute("aria-label", `${STATUSES[status]}: ${visible(text)}`);
@@ -43,11 +43,11 @@ function lostElement({ text, status }) {
 
 function roundElement({ tokens, guess }) {
   const round = make("span", "round");
-  const lost = guess.filter(({ status }) => status !== "accepted");
+  const rejected = guess.filter(({ status }) => status !== "accepted");
   tokens.forEach((token, i) => {
     const [space, element] = tokenElement(token);
-    if (i < tokens.length - 1 || lost.length === 0) return round.append(space, element);
-    round.append(space, make("span", "instead", make("span", "lost", ...lost.map(lostElement)), element));
+    if (i < tokens.length - 1 || rejected.length === 0) return round.append(space, element);
+    round.append(space, make("span", "instead", make("span", "lost", ...rejected.map(lostElement)), element));
   });
   return round;
 }
@@ -90,10 +90,10 @@ class YouDraft {
   }
 
   // A turn lasts only while the game is in sight.
-  inSight(seen) {
+  inSight(isVisible) {
     const now = performance.now();
     if (this.left !== null) this.ready += now - this.left;
-    this.left = seen ? null : now;
+    this.left = isVisible ? null : now;
   }
 
   get opening() {
@@ -159,7 +159,7 @@ class YouDraft {
   draw() {
     const { game, busy } = this;
     const last = game.rounds.at(-1);
-    setText(this.find(".verdict"), busy ? WAITING : last ? said(last) : INVITATION);
+    setText(this.find(".verdict"), busy ? WAITING : last ? guessWords(last) : INVITATION);
     this.find(".writing").setAttribute("aria-busy", String(busy));
     this.find(".propose").disabled = busy || game.isOver;
     this.find(".typed").disabled = game.isOver;
@@ -179,8 +179,8 @@ class YouDraft {
     const { value } = this.find(".typed");
     const typing = this.find(".typing");
     typing.replaceChildren();
-    const before = this.game.text.slice(-1) || this.opening.slice(-1);
-    if (value && !/^\s/.test(value) && !/\s/.test(before)) typing.append(" ");
+    const last = this.game.text.slice(-1) || this.opening.slice(-1);
+    if (value && !/^\s/.test(value) && !/\s/.test(last)) typing.append(" ");
     const word = make("span", "word");
     appendText(word, value);
     typing.append(word);
@@ -210,12 +210,12 @@ export function mount(element, props, server) {
   offer("story", { fields: fieldsOf(props), get: () => game.get(), set: (values) => game.set(values) });
   // The focus stays with a visitor who moves through the page's views by keyboard, and with a lesson.
   const isOpen = () => Boolean(openTab()?.contains(element));
-  const opened = () => {
+  const onOpen = () => {
     game.inSight(isOpen());
     const byKeyboard = document.querySelector("[role=tab]:focus-visible");
     if (isOpen() && !document.body.dataset.lesson && !byKeyboard) game.focus();
   };
-  onTab(opened);
-  opened();
+  onTab(onOpen);
+  onOpen();
   document.addEventListener("visibilitychange", () => game.inSight(isOpen() && !document.hidden));
 }

@@ -8,24 +8,24 @@ const list = (tokens) => tokens.map(({ text }) => quoted(text)).join(" ");
 
 function chance(p) {
   if (p === null) return "";
-  const shown = p < 0.001 ? "less than 0.1%" : `${(100 * p).toFixed(p < 0.1 ? 1 : 0)}%`;
-  const lost = p > 0.3 ? ", but another word won the race" : "";
-  return ` The large model gave your token a probability of ${shown}${lost}.`;
+  const share = p < 0.001 ? "less than 0.1%" : `${(100 * p).toFixed(p < 0.1 ? 1 : 0)}%`;
+  const reason = p > 0.3 ? ", but another word won the race" : "";
+  return ` The large model gave your token a probability of ${share}${reason}.`;
 }
 
 // A sentence that says which words of a guess the target accepted, and which token it added.
 /** @param {import("./game.js").Played} round */
-export function said({ guess, tokens }) {
+export function guessWords({ guess, tokens }) {
   const own = quoted(tokens.at(-1).text);
-  const kept = guess.filter(({ status }) => status === "accepted");
+  const accepted = guess.filter(({ status }) => status === "accepted");
   const yields = tokens.length > 1 ? `: ${tokens.length} tokens from one call` : "";
   if (guess.length === 0) return `The large model wrote ${own} alone: one call, one token.`;
-  if (kept.length === tokens.length) return `${list(kept)} accepted, and the story ends${yields}.`;
-  if (kept.length === guess.length) return `${list(kept)} accepted, and the large model adds ${own}${yields}.`;
-  const lost = guess[kept.length];
-  const before = kept.length > 0 ? `${list(kept)} accepted, ` : "";
-  const unread = guess.length > kept.length + 1 ? " The words after it are dropped." : "";
-  return `${before}${quoted(lost.text)} rejected: the large model writes ${own}${yields}.${chance(lost.p)}${unread}`;
+  if (accepted.length === tokens.length) return `${list(accepted)} accepted, and the story ends${yields}.`;
+  if (accepted.length === guess.length) return `${list(accepted)} accepted, and the large model adds ${own}${yields}.`;
+  const rejected = guess[accepted.length];
+  const start = accepted.length > 0 ? `${list(accepted)} accepted, ` : "";
+  const unread = guess.length > accepted.length + 1 ? " The words after it are dropped." : "";
+  return `${start}${quoted(rejected.text)} rejected: the large model writes ${own}${yields}.${chance(rejected.p)}${unread}`;
 }
 
 function time(seconds) {

@@ -25,12 +25,12 @@ export const LOST = "The connection to the server is lost. The page keeps trying
 // The message for the error of an action. Unless it is a refusal, the server did not answer.
 export const reason = (error) => (error instanceof Refused ? error.message : LOST);
 
-const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-async function read(answer) {
-  const said = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refused(answer.status, said.detail ?? "The server’s reply is not valid.");
-  return said;
+async function parsed(answer) {
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Refused(answer.status, body.detail ?? "The server’s reply is not valid.");
+  return body;
 }
 
 const address = (name) => new URL(`class/${name}`, document.baseURI);
@@ -38,20 +38,20 @@ const address = (name) => new URL(`class/${name}`, document.baseURI);
 // Posts to the server and returns its answer. Throws `Refused` if the server refuses.
 export async function post(name, body = {}, token = "") {
   const headers = { "content-type": "application/json", "x-class-token": token };
-  return read(await fetch(address(name), { method: "POST", headers, body: JSON.stringify(body) }));
+  return parsed(await fetch(address(name), { method: "POST", headers, body: JSON.stringify(body) }));
 }
 
-async function now({ room, token }, since, ending) {
+async function fetchState({ room, token }, version, ending) {
   const url = address("now");
-  url.search = new URLSearchParams({ room, since: String(since) }).toString();
+  url.search = new URLSearchParams({ room, since: String(version) }).toString();
   // `AbortSignal.any` would be shorter, but phones from before 2024 lack it.
-  const lost = new AbortController();
-  const end = () => lost.abort();
+  const controller = new AbortController();
+  const end = () => controller.abort();
   const timer = setTimeout(end, SILENT);
   ending.addEventListener("abort", end);
   try {
     const headers = { "x-class-token": token };
-    return await read(await fetch(url, { headers, cache: "no-store", signal: lost.signal }));
+    return await parsed(await fetch(url, { headers, cache: "no-store", signal: controller.signal }));
   } finally {
     clearTimeout(timer);
     ending.removeEventListener("abort", end);
@@ -64,13 +64,13 @@ export function watch(who, { seen, gone, lost = (_) => {} }) {
   const ending = new AbortController();
   const asleep = () => ending.signal.aborted;
   async function follow() {
-    for (let since = "", failed = 0; !asleep(); ) {
+    for (let version = "", failed = 0; !asleep(); ) {
       try {
-        const state = await now(who, since, ending.signal);
+        const state = await fetchState(who, version, ending.signal);
         if (asleep()) return;
         if (failed > 0) lost(false);
         failed = 0;
-        since = state.version;
+        version = state.version;
         seen(state);
         await pause(PAUSE);
       } catch (error) {

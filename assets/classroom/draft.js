@@ -18,9 +18,9 @@ export function drawProposals(host, { proposals, others }, mine = null) {
     return { text, count: number, isRight, isMine: text === mine, ...words };
   });
   const list = answerBars(rows, Math.max(...proposals.map(([, number]) => number)), "class-answers proposals");
-  const left = others === 1 ? "1 other guess was" : `${others} other guesses were`;
+  const guesses = others === 1 ? "1 other guess was" : `${others} other guesses were`;
   host.replaceChildren(list);
-  if (others > 0) host.append(make("p", "note", `${left} not in the tree`));
+  if (others > 0) host.append(make("p", "note", `${guesses} not in the tree`));
 }
 
 export const rate = (accepted, rounds) => (accepted / Math.max(1, rounds)).toFixed(2);

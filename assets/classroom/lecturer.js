@@ -12,7 +12,7 @@ const LOCAL = /^(localhost|127\.[\d.]+|\[::1\]|.*\.localhost)$/; // names of thi
 
 let who = null; // { room, token }
 let state = null; // the latest state of the room
-let told = null; // the step that was last sent to the room
+let lastStep = null; // the step that was last sent to the room
 let stop = () => {};
 let sending = Promise.resolve(); // actions are sent one after another, because steps must not overtake each other
 let unsent = 0; // actions that are not sent yet
@@ -40,28 +40,28 @@ async function open() {
   }
 }
 
-function lead(found) {
+function lead(room) {
   stop();
-  who = found;
-  state = told = message = null;
+  who = room;
+  state = lastStep = message = null;
   shown.clear();
   remember(KEPT, who);
   lessons.teach({ isShown: (lesson, step) => shown.has(key({ lesson, step })), show: reveal });
-  stop = watch(who, { seen: heard, gone: left, lost: (whether) => tell(whether ? LOST : null) });
+  stop = watch(who, { seen: onState, gone: leave, lost: (whether) => tell(whether ? LOST : null) });
   draw();
 }
 
 // Follows the room of this browser, if it is another one than before.
 function enter() {
-  const kept = recall(KEPT);
-  if (kept && kept.token !== who?.token) lead(kept);
+  const entry = recall(KEPT);
+  if (entry && entry.token !== who?.token) lead(entry);
   else draw();
 }
 
-function left(text) {
+function leave(text) {
   stop();
   forget(KEPT, who);
-  who = state = told = null;
+  who = state = lastStep = null;
   shown.clear();
   lessons.teach(null);
   tell(text);
@@ -69,7 +69,7 @@ function left(text) {
 
 async function close() {
   await send("close");
-  if (message === null) left(null);
+  if (message === null) leave(null);
 }
 
 // Sends an action of the lecturer. Actions go out in order; the server answers with the new view.
@@ -83,11 +83,11 @@ export function send(name, body = {}) {
   };
   const act = async () => {
     try {
-      const found = await ask();
+      const answer = await ask();
       message = null;
-      if (found?.version !== undefined) seen(found);
+      if (answer?.version !== undefined) take(answer);
     } catch (error) {
-      if (error.isGone) left(error.message);
+      if (error.isGone) leave(error.message);
       else tell(reason(error));
     }
   };
@@ -97,16 +97,16 @@ export function send(name, body = {}) {
 }
 
 // Takes a new state of the room and removes the message of a lost connection: the server has answered.
-function heard(found) {
+function onState(news) {
   if (message === LOST) message = null;
-  seen(found);
+  take(news);
 }
 
-function seen(found) {
-  if (state && found.version < state.version) return;
-  state = found;
+function take(news) {
+  if (state && news.version < state.version) return;
+  state = news;
   if (state.place) unsent || follow(state.place);
-  else if (state.draft) told = null;
+  else if (state.draft) lastStep = null;
   else unsent || stepped();
   draw();
 }
@@ -116,18 +116,18 @@ function follow(place) {
   const isNew = place.shown !== shown.has(key(place));
   if (place.shown) shown.add(key(place));
   else shown.delete(key(place));
-  if (key(place) !== told) {
-    told = key(place);
+  if (key(place) !== lastStep) {
+    lastStep = key(place);
     lessons.goTo(place.lesson, place.step);
   } else if (isNew && lessons.place()) lessons.refresh();
 }
 
 function stepped() {
-  const here = lessons.place();
-  if (!who || !here || key(here) === told) return draw();
-  told = key(here);
+  const place = lessons.place();
+  if (!who || !place || key(place) === lastStep) return draw();
+  lastStep = key(place);
   draw();
-  send("step", { lesson: here.lesson, step: here.step, shown: shown.has(told) });
+  send("step", { lesson: place.lesson, step: place.step, shown: shown.has(lastStep) });
 }
 
 // Shows the answers to the open question.
@@ -148,8 +148,8 @@ function inLesson(join) {
   const [answered, figure] = [make("p", "answered"), make("div", "drawn")];
   answered.setAttribute("role", "status");
   const button = makeButton("reveal", "Show the answers", reveal);
-  const again = makeButton("again", "Ask again", () => send("again"));
-  const section = make("section", "class", answered, figure, button, again);
+  const repeat = makeButton("again", "Ask again", () => send("again"));
+  const section = make("section", "class", answered, figure, button, repeat);
   section.hidden = true;
   const trouble = Object.assign(make("p", "error-box trouble"), { hidden: true });
   trouble.setAttribute("role", "alert");
@@ -166,7 +166,7 @@ function inLesson(join) {
     if (section.hidden) return;
     const { place: room, question, counts, answered: number, here } = state;
     button.hidden = room.shown;
-    again.hidden = !room.shown;
+    repeat.hidden = !room.shown;
     setText(answered, room.shown ? "" : `${number} of ${Math.max(here, number)} have answered`);
     answered.style.setProperty("--share", String(number / Math.max(1, here, number)));
     const drawing = JSON.stringify([key(room), counts ?? null]);

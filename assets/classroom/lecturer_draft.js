@@ -15,7 +15,7 @@ export function mountDraft(dialog, send) {
   find(".begin").addEventListener("submit", () => send("draft", { prompt: find(".begin input").value }));
 
   const show = () => dialog.open || dialog.showModal();
-  let begun = false;
+  let hasBegun = false;
 
   function drawRound({ draft, answered, here }) {
     const { proposals, checking, ended } = draft;
@@ -40,9 +40,9 @@ export function mountDraft(dialog, send) {
       find(".begin").hidden = Boolean(draft);
       find(".drafting").hidden = !draft;
       if (draft) drawRound(state);
-      if (draft && !begun) show();
-      if (!who || (begun && !draft)) dialog.close();
-      begun = Boolean(draft);
+      if (draft && !hasBegun) show();
+      if (!who || (hasBegun && !draft)) dialog.close();
+      hasBegun = Boolean(draft);
     },
   };
 }

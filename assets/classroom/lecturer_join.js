@@ -25,11 +25,11 @@ export function mountJoin(dialog, server, present) {
     lessons.beginLecture(0);
   });
 
-  async function drawCode(wanted) {
-    const found = await server.qr({ link: linkOf(wanted).href });
-    if (!found || found.error || wanted !== room) return;
-    const place = { viewBox: `-2 -2 ${found.size + 4} ${found.size + 4}`, "shape-rendering": "crispEdges" };
-    find(".qr").replaceChildren(svg("svg", place, svg("path", { d: found.path })));
+  async function drawCode(code) {
+    const image = await server.qr({ link: linkOf(code).href });
+    if (!image || image.error || code !== room) return;
+    const place = { viewBox: `-2 -2 ${image.size + 4} ${image.size + 4}`, "shape-rendering": "crispEdges" };
+    find(".qr").replaceChildren(svg("svg", place, svg("path", { d: image.path })));
   }
 
   return {

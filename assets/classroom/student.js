@@ -1,6 +1,6 @@
 // The student's page: it shows the lecturer's step or earlier ones, and takes one answer per question.
 
-import { ask, feedback, isRight, said } from "../lessons/question.js";
+import { ask, feedback, isRight, textOf } from "../lessons/question.js";
 import { make, setMessage, setText } from "../shared/view.js";
 import { forget, LOST, post, reason, recall, remember, spelled, watch } from "./connection.js";
 import { drawProposals, drawScores, drawText } from "./draft.js";
@@ -14,7 +14,7 @@ const field = (selector) => document.querySelector(selector);
 let who = null; // { room, token }
 let stop = () => {};
 let state = null; // the latest state of the room
-let at = -1; // the index in `past` of the step that is shown; -1: the lecturer's step
+let pastIndex = -1; // the index in `past` of the step that is shown; -1: the lecturer's step
 const past = []; // states of lesson steps, in order of arrival
 
 const keyOf = ({ place, draft }) => (place ? `${place.lesson}/${place.step}` : draft ? `draft/${draft.number}` : "");
@@ -31,8 +31,8 @@ async function join(code) {
   }
 }
 
-function enter(found) {
-  who = found;
+function enter(room) {
+  who = room;
   remember(KEPT, who);
   tell(null);
   find(".join").hidden = true;
@@ -42,7 +42,7 @@ function enter(found) {
 
 function follow() {
   stop();
-  stop = watch(who, { seen, gone: leave, lost: (whether) => tell(whether ? LOST : null) });
+  stop = watch(who, { seen: take, gone: leave, lost: (whether) => tell(whether ? LOST : null) });
 }
 
 function leave(message) {
@@ -51,43 +51,43 @@ function leave(message) {
   forget(KEPT, who);
   who = state = null;
   past.length = 0;
-  at = -1;
-  drawn = "";
+  pastIndex = -1;
+  lastDrawing = "";
   find(".join").hidden = false;
   find(".lesson").hidden = find("footer").hidden = true;
   setText(find("header .code"), "");
   tell(message);
 }
 
-function seen(found) {
-  if (found.version !== state?.version) tell(null);
-  state = found;
+function take(news) {
+  if (news.version !== state?.version) tell(null);
+  state = news;
   if (state.place) {
-    const known = past.findIndex((other) => keyOf(other) === keyOf(state));
-    if (known < 0) past.push(state);
-    else past[known] = state;
+    const index = past.findIndex((other) => keyOf(other) === keyOf(state));
+    if (index < 0) past.push(state);
+    else past[index] = state;
   }
   draw();
 }
 
 // ---------------------------------------------------------------- the step that is shown
 
-let drawn = ""; // the state that was drawn last; a form that is being filled in is not drawn again
+let lastDrawing = ""; // the state that was drawn last; a form that is being filled in is not drawn again
 
 function draw() {
-  const shown = at < 0 ? state : past[at];
-  const { mine, place, draft } = shown;
+  const step = pastIndex < 0 ? state : past[pastIndex];
+  const { mine, place, draft } = step;
   const progress = place?.shown ?? [draft?.number, draft?.proposals, draft?.checking];
-  const now = JSON.stringify([keyOf(shown), at < 0, mine ?? null, progress]);
-  drawFooter(shown);
-  if (now === drawn) return;
-  const isNew = keyOf(shown) !== JSON.parse(drawn || "[]")[0];
-  drawn = now;
+  const drawing = JSON.stringify([keyOf(step), pastIndex < 0, mine ?? null, progress]);
+  drawFooter(step);
+  if (drawing === lastDrawing) return;
+  const isNew = keyOf(step) !== JSON.parse(lastDrawing || "[]")[0];
+  lastDrawing = drawing;
   find(".lesson").hidden = false;
   for (const selector of [".answer", ".propose", ".lesson .text"]) find(selector).hidden = true;
   for (const selector of [".outcome", ".drawn", ".why"]) find(selector).replaceChildren();
-  if (place) drawStep(shown);
-  else if (draft) drawDraft(shown);
+  if (place) drawStep(step);
+  else if (draft) drawDraft(step);
   else drawWords("", "You are in", "Wait for the lecturer to begin. This page then follows the lecturer by itself.");
   if (isNew) scrollTo(0, 0);
 }
@@ -101,17 +101,17 @@ function drawWords(place, title, words) {
 function drawStep({ place, title, of, words, question, mine, counts }) {
   drawWords(`Step ${place.step + 1} of ${of}`, title, words);
   if (!question) return;
-  const known = mine !== null && mine !== undefined;
+  const hasAnswer = mine !== null && mine !== undefined;
   if (place.shown) {
-    if (known) {
+    if (hasAnswer) {
       const verdict = `verdict ${isRight(question, mine) ? "right" : "off"}`;
       find(".outcome").append(make("p", verdict, feedback(question, mine)));
     }
     setText(find(".why"), question.why);
     drawHistogram(find(".drawn"), question, counts, mine);
-  } else if (known) {
-    find(".outcome").append(make("p", "verdict", `Sent: ${said(question, mine)}. Wait for the others.`));
-  } else if (at < 0) drawQuestion(question, place);
+  } else if (hasAnswer) {
+    find(".outcome").append(make("p", "verdict", `Sent: ${textOf(question, mine)}. Wait for the others.`));
+  } else if (pastIndex < 0) drawQuestion(question, place);
   else find(".outcome").append(make("p", "verdict", "You did not answer this question."));
 }
 
@@ -120,10 +120,10 @@ function drawQuestion(question, place) {
   const send = field(".answer .reveal");
   form.hidden = false;
   send.disabled = true;
-  const read = ask(find(".options"), question, undefined, () => (send.disabled = false));
+  const value = ask(find(".options"), question, undefined, () => (send.disabled = false));
   form.onsubmit = (event) => {
     event.preventDefault();
-    submit(send, "answer", { lesson: place.lesson, step: place.step, value: read() });
+    submit(send, "answer", { lesson: place.lesson, step: place.step, value: value() });
   };
 }
 
@@ -135,15 +135,15 @@ function drawDraft({ draft, mine }) {
   const scores = make("div");
   drawScores(scores, draft);
   find(".drawn").append(scores);
-  const told = (text) => find(".outcome").append(make("p", "verdict", text));
+  const verdict = (text) => find(".outcome").append(make("p", "verdict", text));
   if (draft.proposals) {
     const list = make("div");
     drawProposals(list, draft, mine ?? null);
     find(".outcome").append(list);
-    if (draft.ended) told("The text ends here.");
-  } else if (mine) told(`Sent: “${mine}”. Wait for the others.`);
+    if (draft.ended) verdict("The text ends here.");
+  } else if (mine) verdict(`Sent: “${mine}”. Wait for the others.`);
   else if (!draft.checking) drawProposal(draft);
-  else told("The large model checks …");
+  else verdict("The large model checks …");
 }
 
 function drawProposal({ number }) {
@@ -163,7 +163,7 @@ async function submit(button, name, body) {
   try {
     await post(name, { room: who.room, ...body }, who.token);
     tell(null);
-    if (keyOf(state) === step) seen({ ...state, mine: name === "answer" ? body.value : body.text.trim() });
+    if (keyOf(state) === step) take({ ...state, mine: name === "answer" ? body.value : body.text.trim() });
     find("h2").focus({ preventScroll: true }); // the form that had the focus is now hidden
   } catch (error) {
     if (error.isGone) return leave(error.message);
@@ -176,25 +176,25 @@ async function submit(button, name, body) {
 
 // ---------------------------------------------------------------- following the lecturer, and looking back
 
-function drawFooter(shown) {
-  const here = past.findIndex((other) => keyOf(other) === keyOf(shown));
-  const before = here < 0 ? past.length - 1 : here - 1;
-  const follows = at < 0;
+function drawFooter(step) {
+  const index = past.findIndex((other) => keyOf(other) === keyOf(step));
+  const previous = index < 0 ? past.length - 1 : index - 1;
+  const follows = pastIndex < 0;
   find("footer").hidden = past.length === 0;
-  field(".back").disabled = before < 0;
+  field(".back").disabled = previous < 0;
   field(".on").hidden = follows;
-  field(".on").disabled = here + 1 >= past.length;
+  field(".on").disabled = index + 1 >= past.length;
   field(".follow").hidden = follows;
-  find(".back").onclick = () => go(before);
-  find(".on").onclick = () => go(here + 1);
+  find(".back").onclick = () => go(previous);
+  find(".on").onclick = () => go(index + 1);
   const link = /** @type {HTMLAnchorElement} */ (find(".whole"));
   // The full page shows the answer of this step.
-  link.hidden = !shown.place || Boolean(shown.question && !shown.place.shown);
-  if (shown.place) link.href = `./?lesson=${shown.place.lesson}&step=${shown.place.step + 1}`;
+  link.hidden = !step.place || Boolean(step.question && !step.place.shown);
+  if (step.place) link.href = `./?lesson=${step.place.lesson}&step=${step.place.step + 1}`;
 }
 
 function go(index) {
-  at = index;
+  pastIndex = index;
   draw();
 }
 
@@ -206,7 +206,7 @@ find(".join").addEventListener("submit", (event) => {
 document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
 
 const code = new URLSearchParams(location.search).get("room");
-const kept = recall(KEPT);
-if (kept && (code === null || code === kept.room)) enter(kept);
+const entry = recall(KEPT);
+if (entry && (code === null || code === entry.room)) enter(entry);
 else if (code) join(code);
 else find(".join").hidden = false;

@@ -1,7 +1,7 @@
 // Whether this browser leads a class. The page needs this file alone, without the rest of the classroom.
 
-import { kept } from "../shared/memory.js";
+import { keptText } from "../shared/memory.js";
 
 export const KEPT = "specdec.class.lecturer";
 
-export const isTeaching = () => kept(KEPT) !== null;
+export const isTeaching = () => keptText(KEPT) !== null;

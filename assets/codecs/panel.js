@@ -14,12 +14,12 @@ const shownToken = (text) => (text === OTHER ? text : visible(text));
 const options = (select, entries) => select.replaceChildren(...entries.map(([value, name]) => new Option(name, value)));
 
 // Draws Bob's text: each token above its index in bits. Tokens that differ from the recorded text are marked.
-function drawReceived(host, tokens, chosen, choose) {
-  const sent = () => makeButton("sent");
-  fillRows(host, tokens, sent, (button, token, i) => {
+function drawReceived(host, tokens, index, choose) {
+  const element = () => makeButton("sent");
+  fillRows(host, tokens, element, (button, token, i) => {
     button.replaceChildren(make("span", "text", visible(token.text)), make("span", "bits", token.bits));
     button.classList.toggle("other", !token.recorded);
-    button.ariaPressed = String(i === chosen);
+    button.ariaPressed = String(i === index);
     button.ariaLabel = `token ${i + 1}: ${visible(token.text)}, index ${token.index}, bits ${token.bits}`;
     button.onclick = () => choose(i);
   });
@@ -28,9 +28,9 @@ function drawReceived(host, tokens, chosen, choose) {
 // Draws the transmission of one token: the proposals that both sides drew, the index, and its bits.
 function drawMessage(host, token, number, method) {
   const items = token.proposals.map((text, i) => {
-    const taken = i === token.index;
-    const name = make(taken ? "b" : "s", "", shownToken(text));
-    return make("li", taken ? "taken" : "passed", name, ` index ${i}${taken ? ", taken" : ""}`);
+    const isToken = i === token.index;
+    const name = make(isToken ? "b" : "s", "", shownToken(text));
+    return make("li", isToken ? "taken" : "passed", name, ` index ${i}${isToken ? ", taken" : ""}`);
   });
   if (token.index >= token.proposals.length) {
     items.push(make("li", "", `… ${token.index - token.proposals.length + 1} more; Alice takes the last one`));
@@ -68,13 +68,13 @@ function tokenTable(tokens) {
 }
 
 // Draws a table in which P and Q can be edited.
-function drawEditor(host, names, p, q, changed) {
+function drawEditor(host, names, p, q, onChange) {
   const rows = names.map((name, i) => {
     const inputs = [p, q].map((probabilities, column) => {
       const value = Number(probabilities[i].toPrecision(4));
       const input = Object.assign(make("input"), { type: "number", min: 0, step: "any", value });
       input.setAttribute("aria-label", `${"PQ"[column]} of ${shownToken(name)}`);
-      input.addEventListener("change", changed);
+      input.addEventListener("change", onChange);
       return make("td", "", input);
     });
     return make("tr", "", make("td", "", shownToken(name)), ...inputs);
@@ -92,11 +92,11 @@ function mountSentence(element, props, server, onToken) {
   const find = (selector) => element.querySelector(selector);
   const asker = new Asker(find(".message"), [".received", ".message-of-one", ".wrap"].map(find));
   const plot = new Plot(props.plotly, find(".bits-plot"));
-  let [view, chosen, seed] = [null, 0, null];
+  let [view, index, seed] = [null, 0, null];
 
   function choose(i) {
-    chosen = i;
-    drawReceived(find(".received"), view.tokens, chosen, byHand);
+    index = i;
+    drawReceived(find(".received"), view.tokens, index, byHand);
     drawMessage(find(".message-of-one"), view.tokens[i], i, view.method);
   }
   function byHand(i) {
@@ -106,8 +106,8 @@ function mountSentence(element, props, server, onToken) {
 
   function take(answer) {
     view = answer;
-    const drawn = view.tokens.filter((token) => !token.recorded).length;
-    const other = `With seed ${view.seed}, ${drawn} of ${view.tokens.length} tokens (dotted) differ from the recorded text. P and Q are still those of the recorded text.`;
+    const different = view.tokens.filter((token) => !token.recorded).length;
+    const other = `With seed ${view.seed}, ${different} of ${view.tokens.length} tokens (dotted) differ from the recorded text. P and Q are still those of the recorded text.`;
     const recorded = `The text continues the prompt “${view.prompt}”. The pair of models wrote it with ${view.seed} as the seed of the shared randomness.`;
     setText(find(".note.seed"), seed === null ? recorded : other);
     find("button.recorded").hidden = seed === null;
@@ -124,19 +124,19 @@ function mountSentence(element, props, server, onToken) {
       .filter(([, , method]) => method === find(".codec").value);
     options(find(".sentence"), mine);
   }
-  function askWith(wanted) {
-    seed = wanted;
+  function askWith(newSeed) {
+    seed = newSeed;
     asker.ask(() => server.sent({ sentence: Number(find(".sentence").value), seed }), take);
   }
   function list() {
     fill();
     askWith(null);
   }
-  function set(number, wanted) {
+  function set(number, newSeed) {
     find(".codec").value = props.sentences[number][0];
     fill();
     find(".sentence").value = number;
-    askWith(wanted);
+    askWith(newSeed);
   }
   options(find(".codec"), props.codecs);
   find(".codec").addEventListener("change", list);
@@ -160,11 +160,11 @@ function mountDistributions(element, props, server) {
     drawEditor(host, names, p, q, ask);
     ask();
   }
-  function list(chosen) {
+  function list(number) {
     const entries = presets.map(({ name }, i) => [i, name]);
     options(find(".preset"), entries);
-    find(".preset").value = chosen;
-    show(presets[chosen]);
+    find(".preset").value = number;
+    show(presets[number]);
   }
   find(".preset").addEventListener("change", () => show(presets[Number(find(".preset").value)]));
   find(".codec").addEventListener("change", ask);
@@ -184,10 +184,10 @@ function mountTunstall(element, props, server) {
 
   function take(view) {
     setText(find(".about-word"), view.sentence);
-    const shown = [["header", view.header], ...view.phrases];
+    const phrases = [["header", view.header], ...view.phrases];
     const draw = (item, [phrase, word], i) =>
       item.replaceChildren(make("span", i ? "text" : "text head", phrase), make("span", "bits", word));
-    fillRows(find(".phrases"), shown, () => make("span", "sent"), draw);
+    fillRows(find(".phrases"), phrases, () => make("span", "sent"), draw);
     tableOf(find(".codebook"), view.codebook);
     plot.show(view.plot);
   }

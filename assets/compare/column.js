@@ -62,9 +62,9 @@ export function judged(column, lane) {
   if (lane.tokens.length === 0 && EMPTY[lane.phase]) return { line: EMPTY[lane.phase] };
   if (lane.phase === "failed") return { line: lane.message, failed: true };
   if (column.method === "ar") return { line: "The large model alone, one token for each call" };
-  const found = verdict(lane, reference());
+  const judgement = verdict(lane, reference());
   const setting = { greedy: state.shared.temperature === 0, dtype: state.setup?.models[0].dtype };
-  return { ...found, reason: reason(column.method, found, setting), change: change(lane) };
+  return { ...judgement, reason: reason(column.method, judgement, setting), change: change(lane) };
 }
 
 export class ColumnView {
@@ -127,11 +127,11 @@ export class ColumnView {
   // Appends new tokens. The text follows them unless the visitor has scrolled up, and returns to the top at the end.
   append({ tokens, phase }) {
     const titled = ({ kind, text }) => Object.assign(tokenElement(kind, text), { title: KINDS[kind] });
-    const added = tokens.slice(this.elements.length).map(titled);
-    if (added.length > 0) {
+    const elements = tokens.slice(this.elements.length).map(titled);
+    if (elements.length > 0) {
       const { scrollTop, clientHeight, scrollHeight } = this.text;
-      this.elements.push(...added);
-      this.tokens.append(...added);
+      this.elements.push(...elements);
+      this.tokens.append(...elements);
       if (scrollTop + clientHeight > scrollHeight - 40) this.text.scrollTop = this.text.scrollHeight;
     }
     if (phase === "finished" && this.phase !== phase) this.text.scrollTop = 0;
@@ -139,28 +139,28 @@ export class ColumnView {
   }
 
   /** @param {ReturnType<typeof judged>} said */
-  judge({ line, reason: why = "", change: after = "", same, at, failed = false }) {
+  judge({ line, reason: why = "", change: words = "", same, at, failed = false }) {
     this.element.dataset.same = String(same ?? null);
     this.element.toggleAttribute("data-plain", this.column.method === "ar");
     this.element.toggleAttribute("data-failed", failed);
     setText(this.parts.said, line);
     setText(this.parts.reason, why);
-    setText(this.parts.change, after);
+    setText(this.parts.change, words);
     const lanes = { plain: reference(), here: this.lane };
     const names = same === false ? Object.keys(lanes) : [];
     fillRows(this.parts.places, names, place, (row, name) => fillPlace(row, name, around(lanes[name].tokens, at)));
   }
 
-  light(at) {
+  light(index) {
     for (const lit of this.tokens.querySelectorAll(".lit")) lit.classList.remove("lit");
-    this.elements[at]?.classList.add("lit");
+    this.elements[index]?.classList.add("lit");
   }
 
   // Replaces the marks in the text. Each mark is { at, label }: the label is put before token number `at`.
   mark(marks) {
-    const wanted = JSON.stringify(marks);
-    if (wanted === this.marked) return;
-    this.marked = wanted;
+    const text = JSON.stringify(marks);
+    if (text === this.marked) return;
+    this.marked = text;
     for (const old of this.tokens.querySelectorAll(".parting")) old.remove();
     for (const { at, label } of marks)
       this.tokens.insertBefore(make("span", "parting", label), this.elements[at] ?? null);

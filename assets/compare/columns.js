@@ -43,9 +43,9 @@ export class Columns {
   }
 
   fits(column) {
-    const known = ["method", "topology", "draft"].every((name) =>
+    const isListed = ["method", "topology", "draft"].every((name) =>
       this.choices[name].some(([, value]) => value === column[name]),
     );
-    return known && Number.isInteger(column.k) && column.k >= 1 && column.k <= this.mostDrafted;
+    return isListed && Number.isInteger(column.k) && column.k >= 1 && column.k <= this.mostDrafted;
   }
 }

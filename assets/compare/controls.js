@@ -7,11 +7,11 @@ const LABELS = { method: "Method", draft: "Draft", topology: "Topology", k: "k" 
 const select = (options) => make("select", "", ...options.map(([label, value]) => new Option(label, value)));
 
 export class Controls {
-  // column: the column's settings, which the controls change. changed: called after each change.
-  constructor(column, { choices, withoutK, mostDrafted }, changed) {
+  // column: the column's settings, which the controls change. onChange: called after each change.
+  constructor(column, { choices, withoutK, mostDrafted }, onChange) {
     this.column = column;
     this.withoutK = withoutK;
-    this.changed = changed;
+    this.onChange = onChange;
     this.element = make("div", "choices");
     const k = Object.assign(make("input"), { type: "number", min: 1, max: mostDrafted, step: 1 });
     const [method, draft, topology] = [choices.method, choices.draft, choices.topology].map(select);
@@ -29,7 +29,7 @@ export class Controls {
     for (const name of ["method", "draft", "topology"]) this.column[name] = this.inputs[name].value;
     this.column.k = this.inputs.k.valueAsNumber;
     this.show();
-    this.changed();
+    this.onChange();
   }
 
   show() {

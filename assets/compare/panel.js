@@ -55,10 +55,10 @@ class Comparison {
     this.drawSoon();
     if (models.length === 0) return;
     const { values } = this.shared;
-    const before = this.fields.prompt.default;
+    const usual = this.fields.prompt.default;
     const prompt = this.props.prompts[writesCode(models) ? "programs" : chats ? "questions" : "stories"];
     this.fields.prompt.default = prompt;
-    if (prompt === before || values.prompt !== before || !["idle", "recorded"].includes(state.phase)) return;
+    if (prompt === usual || values.prompt !== usual || !["idle", "recorded"].includes(state.phase)) return;
     runs.forgetRecorded();
     this.shared.values = { ...values, prompt };
     this.open();
@@ -78,10 +78,10 @@ class Comparison {
   // Shows the recorded comparison if it has the form's settings. The prompt may also be the loaded pair's example.
   open() {
     const { record, columns } = this;
-    const known = (column) => column.method === "ar" || record.lanes[columns.written(column)];
+    const isRecorded = (column) => column.method === "ar" || record.lanes[columns.written(column)];
     const { prompt } = this.shared.values;
     const isExample = [record?.shared.prompt, this.fields.prompt.default].includes(prompt);
-    if (record && isExample && this.shared.fits({ ...record.shared, prompt }) && state.columns.every(known))
+    if (record && isExample && this.shared.fits({ ...record.shared, prompt }) && state.columns.every(isRecorded))
       runs.showRecorded(record, prompt, columns.written);
   }
 
@@ -98,18 +98,18 @@ class Comparison {
 
   // Highlights the tokens at one position in all texts.
   light(token) {
-    const at = Math.max(...this.views.map(({ elements }) => elements.indexOf(token)));
-    for (const view of this.views) view.light(at);
+    const index = Math.max(...this.views.map(({ elements }) => elements.indexOf(token)));
+    for (const view of this.views) view.light(index);
   }
 
-  choose(written) {
-    if (written === "") return;
-    this.setColumns(written);
+  choose(text) {
+    if (text === "") return;
+    this.setColumns(text);
     this.follow();
   }
 
-  setColumns(written) {
-    state.columns = this.columns.parsedAll(written);
+  setColumns(text) {
+    state.columns = this.columns.parsedAll(text);
     this.fill();
   }
 
@@ -127,9 +127,9 @@ class Comparison {
 
   // Makes a view for each column and keeps the existing views.
   fill() {
-    const there = new Map(this.views.map((view) => [view.column, view]));
+    const old = new Map(this.views.map((view) => [view.column, view]));
     const acts = (column) => ({ changed: () => this.follow(), remove: () => this.remove(column) });
-    this.views = state.columns.map((column) => there.get(column) ?? new ColumnView(column, this.props, acts(column)));
+    this.views = state.columns.map((column) => old.get(column) ?? new ColumnView(column, this.props, acts(column)));
     this.find(".side").replaceChildren(...this.views.map((view) => view.element));
     runs.notify();
   }
@@ -143,12 +143,12 @@ class Comparison {
 
   start(columns, anew, values = this.shared.values) {
     clearTimeout(this.timer);
-    const left = () => columns.filter((column) => state.columns.includes(column));
-    this.repeat = () => this.start(left(), anew, values); // values has the seed by then, if one was drawn
+    const remaining = () => columns.filter((column) => state.columns.includes(column));
+    this.repeat = () => this.start(remaining(), anew, values); // values has the seed by then, if one was drawn
     const { length, ...shared } = values;
-    const asked = columns.map(({ id, ...own }) => ({ name: id, ...own }));
+    const entries = columns.map(({ id, ...own }) => ({ name: id, ...own }));
     const models = anew ? null : state.setup.models;
-    const request = { ...shared, max_new_tokens: length, columns: asked, reference: anew, models };
+    const request = { ...shared, max_new_tokens: length, columns: entries, reference: anew, models };
     runs.begin(values, columns, this.columns.written, anew, request);
   }
 
@@ -199,12 +199,12 @@ class Comparison {
 
   drawWords() {
     const { views, shared } = this;
-    const changed = !isActive() && state.shared !== null && !shared.fits(state.shared);
-    const [shown, next] = this.find(".pair-line").children;
+    const hasChanged = !isActive() && state.shared !== null && !shared.fits(state.shared);
+    const [pair, next] = this.find(".pair-line").children;
     const origin = state.phase === "recorded" ? RECORDED : undefined;
-    setText(shown, pairLine(state.setup?.models ?? this.models, origin));
+    setText(pair, pairLine(state.setup?.models ?? this.models, origin));
     setText(next, this.areOthers() ? `Run uses: ${pairWords(this.models)}` : "");
-    setText(this.find(".standing"), changed ? CHANGED : status(views, this.areOthers()));
+    setText(this.find(".standing"), hasChanged ? CHANGED : status(views, this.areOthers()));
     this.tell(state.message);
     setText(this.find(".beside"), beside(views));
     setText(this.find(".summary"), summary(views));
@@ -215,7 +215,7 @@ class Comparison {
   // Each column is marked where it first differs from plain decoding, whose column shows the marks of all columns.
   markPartings() {
     const places = this.views.map(({ column }) => judged(column, runs.laneOf(column)));
-    const marks = (said, label) => (said.same === false ? [{ at: said.at, label }] : []);
+    const marks = (verdict, label) => (verdict.same === false ? [{ at: verdict.at, label }] : []);
     const ofOthers = places.flatMap((place, i) => marks(place, `column ${i + 1} differs`));
     this.views.forEach((view, i) =>
       view.mark(view.column.method === "ar" ? ofOthers : marks(places[i], "differs from plain")),

@@ -12,13 +12,13 @@ const NAMES = ["prompt", "seed", "length", "temperature"];
 const orNull = (number) => (Number.isFinite(number) ? number : null);
 
 export class Shared {
-  constructor(element, mostTokens, changed) {
+  constructor(element, mostTokens, onChange) {
     this.inputs = Object.fromEntries(NAMES.map((name) => [name, element.querySelector(`[name=${name}]`)]));
     this.inputs.length.max = mostTokens;
-    for (const input of Object.values(this.inputs)) input.addEventListener("input", changed);
+    for (const input of Object.values(this.inputs)) input.addEventListener("input", onChange);
     element.querySelector(".dice").addEventListener("click", () => {
       this.inputs.seed.valueAsNumber = Math.floor(Math.random() * 2 ** 31);
-      changed();
+      onChange();
     });
   }
 

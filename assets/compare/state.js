@@ -34,13 +34,13 @@ const nothing = () => ({ rounds: [], tokens: [], totals: new Totals() });
 export const laneOf = (column) => state.lanes.get(column.method === "ar" ? REFERENCE : column.id);
 export const reference = () => state.lanes.get(REFERENCE);
 
-// The columns whose settings were changed after their run. written(column): the column's settings as text.
-export function stale(written) {
-  return state.columns.filter((column) => column.method !== "ar" && laneOf(column)?.asked !== written(column));
+// The columns whose settings were changed after their run. keyOf(column): the column's settings as text.
+export function stale(keyOf) {
+  return state.columns.filter((column) => column.method !== "ar" && laneOf(column)?.asked !== keyOf(column));
 }
 
 // Shows a record { shared, models, lanes: by columns' settings } while there is no run. next: Run decodes this prompt.
-export function showRecorded({ shared, models, lanes }, next, written) {
+export function showRecorded({ shared, models, lanes }, next, keyOf) {
   if (state.phase !== "idle") return;
   const decoded = (name, asked) => {
     const { tree, rounds } = lanes[name];
@@ -48,7 +48,7 @@ export function showRecorded({ shared, models, lanes }, next, written) {
     return { ...newLane(asked, null), tree, rounds, tokens, totals: new Totals().addAll(rounds), phase: "finished" };
   };
   for (const column of state.columns)
-    if (column.method !== "ar") state.lanes.set(column.id, decoded(written(column), written(column)));
+    if (column.method !== "ar") state.lanes.set(column.id, decoded(keyOf(column), keyOf(column)));
   state.lanes.set(REFERENCE, decoded(REFERENCE, "ar"));
   const { prompt, seed } = shared;
   Object.assign(state, { phase: "recorded", shared: { ...shared, prompt: next }, prompt, setup: { seed, models } });
@@ -62,19 +62,19 @@ export function forgetRecorded() {
   notify();
 }
 
-// Begins to run columns, after the reference if it is not known yet. asked: the request to the server.
-export function begin(shared, columns, written, anew, asked) {
+// Begins to run columns, after the reference if it is not known yet. request: the request to the server.
+export function begin(shared, columns, keyOf, anew, request) {
   if (anew) {
     state.lanes.clear();
     state.setup = null;
   }
   for (const column of columns) {
     const old = state.lanes.get(column.id);
-    state.lanes.set(column.id, newLane(written(column), old?.phase === "finished" ? old : null));
+    state.lanes.set(column.id, newLane(keyOf(column), old?.phase === "finished" ? old : null));
     if (old) old.before = null; // only one earlier run of a column is remembered
   }
   if (anew) state.lanes.set(REFERENCE, newLane("ar", null));
-  live.begin("compare", { asked });
+  live.begin("compare", { asked: request });
   Object.assign(state, FRESH, { phase: "waiting", shared, prompt: shared.prompt });
   notify();
 }

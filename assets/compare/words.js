@@ -71,7 +71,7 @@ function row(view, i) {
   const { column } = view;
   const lane = laneOf(column);
   const own = column.method === "ar" ? ["none", "none"] : [view.controls.draft, drawnTree(view, lane)];
-  return [title(view, i), ...own, ...measured(column, lane), judged(column, lane).line];
+  return [title(view, i), ...own, ...cells(column, lane), judged(column, lane).line];
 }
 
 function drawnTree(view, lane) {
@@ -81,7 +81,7 @@ function drawnTree(view, lane) {
     : `${view.column.topology}: ${drafted} drafted tokens, depth ${depth}`;
 }
 
-function measured(column, lane) {
+function cells(column, lane) {
   const { totals } = lane ?? {};
   if (!totals?.rounds) return Array(6).fill("–");
   const speed = column.method === "ar" ? "1" : compared(lane).filter(Boolean).join(", ");

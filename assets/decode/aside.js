@@ -3,7 +3,7 @@
 /** @import { State } from "../types.d.ts" */
 
 import { percent } from "../shared/labels.js";
-import { keep, kept } from "../shared/memory.js";
+import { keep, keptText } from "../shared/memory.js";
 import { isMeasured, resultWords, speed } from "../shared/speed.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
 import { Totals } from "../shared/totals.js";
@@ -24,8 +24,8 @@ let recording = null; // the figures of the recorded run that was shown last
 export function figuresOf(run) {
   const totals = new Totals().addAll(run.rounds);
   if (run.rounds.length === 0 || totals.drafted === 0) return null;
-  const found = isMeasured(run) ? speed(run) : null;
-  const times = found && !found.isBusy ? found.times : null;
+  const result = isMeasured(run) ? speed(run) : null;
+  const times = result && !result.isBusy ? result.times : null;
   const { draft, evaluate } = totals.seconds;
   const call = totals.levels === 0 ? null : draft / totals.levels / (evaluate / totals.rounds);
   return { times, right: (totals.kinds.accepted ?? 0) / totals.drafted, call, totals };
@@ -38,8 +38,8 @@ export function reasonWords(own, other) {
   const calls = `, and a small model's call takes ${call(own)} times as long as a large one's (recording: ${call(other)})`;
   const why = `${rights}${own.call === null ? "" : calls}.`;
   if (own.times === null || other.times === null) return `Compared with the recording: ${why}`;
-  const by = own.times - other.times;
-  const side = Math.abs(by) < SIMILAR ? "about" : by < 0 ? "below" : "above";
+  const difference = own.times - other.times;
+  const side = Math.abs(difference) < SIMILAR ? "about" : difference < 0 ? "below" : "above";
   return `The gain is ${side} the recording's ${other.times.toFixed(1)} times: ${why}`;
 }
 
@@ -57,10 +57,10 @@ export function payoffLink({ totals, call }) {
 
 function gainWords() {
   if (state.setup === null) return ["", ""]; // the next run has not begun yet
-  const found = isMeasured(state) ? speed(state) : null;
-  if (found === null || found.isBusy || state.setup.method === "ar") return ["", account()];
+  const result = isMeasured(state) ? speed(state) : null;
+  if (result === null || result.isBusy || state.setup.method === "ar") return ["", account()];
   const steps = `${state.rounds.length} slow calls of the large model instead of ${state.baseline.length}. Each of them also waits for guesses.`;
-  return [resultWords(state, found, false), steps];
+  return [resultWords(state, result, false), steps];
 }
 
 function place(isOpen) {
@@ -88,12 +88,12 @@ function whyButton(open) {
   });
   const stand = () => {
     if (!word) return;
-    const [box, at] = [texts, word].map((element) => element.getBoundingClientRect());
+    const [box, place] = [texts, word].map((element) => element.getBoundingClientRect());
     const zoom = zoomOf(texts);
     const [width, height] = [button.offsetWidth * zoom, button.offsetHeight * zoom];
-    const left = Math.min(at.left - box.left, box.width - width);
-    const top = (at.bottom + height > box.bottom ? at.top - height : at.bottom) - box.top;
-    button.hidden = at.bottom < box.top || at.top > box.bottom;
+    const left = Math.min(place.left - box.left, box.width - width);
+    const top = (place.bottom + height > box.bottom ? place.top - height : place.bottom) - box.top;
+    button.hidden = place.bottom < box.top || place.top > box.bottom;
     button.style.translate = `${Math.max(0, left) / zoom}px ${Math.max(0, top) / zoom}px`;
   };
   texts.querySelector(".story").addEventListener("scroll", () => button.hidden || stand());
@@ -104,18 +104,18 @@ export function mountAside(element) {
   const find = (selector) => element.querySelector(selector);
   const names = new URLSearchParams(location.search);
   // A link to a moment in a run shows the race of that moment.
-  let isOpen = kept(WHY) !== null || names.has("round") || names.has("decision");
+  let isOpen = keptText(WHY) !== null || names.has("round") || names.has("decision");
   let run = null;
   const draw = onFrame(() => {
     if (state.run !== run && stage() === "end") setStage("");
     if (state.run !== run || isPlaying()) button.hidden = true;
     run = state.run;
     if (state.recorded) recording = figuresOf(state) ?? recording;
-    const before = element.dataset.aside;
+    const old = element.dataset.aside;
     element.dataset.aside = place(isOpen);
     if (element.dataset.aside !== "result") return;
     // On a phone this panel comes first.
-    if (before !== "result") onceDrawn(() => void (element.parentElement.scrollLeft = 0));
+    if (old !== "result") onceDrawn(() => void (element.parentElement.scrollLeft = 0));
     const [gain, same] = gainWords();
     setText(find(".gain"), gain);
     setText(find(".same span"), same);

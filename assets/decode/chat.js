@@ -15,31 +15,31 @@ let isFresh = false; // whether the next question begins a new conversation
 // other question continues the conversation.
 export function conversation(prompt, history) {
   const { setup, rounds, recorded } = state;
-  const before = setup?.history ?? [];
-  const [begins, again] = [isFresh, prompt === setup?.prompt];
+  const earlier = setup?.history ?? [];
+  const [isFirst, isSame] = [isFresh, prompt === setup?.prompt];
   isFresh = false; // a typed question continues the conversation, unless the switch says otherwise
-  if (!setup || (document.body.hasAttribute("data-linked") && !begins)) return begins ? "" : history;
-  if (begins || !setup.chat || (recorded && !again)) return "";
+  if (!setup || (document.body.hasAttribute("data-linked") && !isFirst)) return isFirst ? "" : history;
+  if (isFirst || !setup.chat || (recorded && !isSame)) return "";
   const answer = rounds.reduce((all, { text }) => all + text, "").trim();
-  const turns = again || answer === "" ? before : [...before, setup.prompt, answer];
+  const turns = isSame || answer === "" ? earlier : [...earlier, setup.prompt, answer];
   return turns.length > 0 ? JSON.stringify(turns) : "";
 }
 
 const DOUBLE = 500; // milliseconds in which a second click belongs to the first one
-let wanted = null; // the example question that was pressed just now
+let example = null; // the example question that was pressed just now
 
 // Begins a new conversation with this question.
 function ask(prompt) {
-  if (isWriting() || wanted === prompt) return;
-  wanted = prompt;
+  if (isWriting() || example === prompt) return;
+  example = prompt;
   isFresh = true;
   setFields({ prompt });
   document.getElementById("generate").click();
-  setTimeout(() => wanted === prompt && (wanted = null), DOUBLE);
+  setTimeout(() => example === prompt && (example = null), DOUBLE);
 }
 
 let answering = []; // names of the models that Generate would use
-let asked = null; // the run whose question was last written into the field
+let lastRun = null; // the run whose question was last written into the field
 
 // After a question was asked, the conversation shows it, and the prompt field looks empty. The field still
 // contains the question, because Generate asks it again and the address contains it. The question is
@@ -49,8 +49,8 @@ function drawField(event) {
   const isShown = Boolean(state.setup?.chat) && text?.value === state.setup.prompt;
   const isAsked = isShown && (state.recorded === null || isOther(answering));
   const isFocused = document.activeElement === text;
-  if (isAsked && isFocused && (asked !== state.run || event?.type === "focusin")) text.select();
-  if (isAsked) asked = state.run;
+  if (isAsked && isFocused && (lastRun !== state.run || event?.type === "focusin")) text.select();
+  if (isAsked) lastRun = state.run;
   const isLeftEmpty = event?.type === "focusout" && text?.value === "" && state.setup?.chat && !state.recorded;
   // Generate asks the shown question again, as the page says.
   if (isLeftEmpty) setFields({ prompt: state.setup.prompt });
@@ -73,7 +73,7 @@ export function mountPrompts(element, { chats }) {
   });
   // A question that the visitor types replaces the one that was pressed.
   document.addEventListener("input", (event) => {
-    if (event.isTrusted && event.target === field()) wanted = null;
+    if (event.isTrusted && event.target === field()) example = null;
   });
   const turns = element.querySelector(".turns");
   const [followUp, fresh] = turns.querySelectorAll("input");

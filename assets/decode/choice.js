@@ -16,20 +16,20 @@ const CURVES = [
   ["tokens per second", (each) => each.tokens_per_second, (value) => value.toFixed(0)],
 ];
 
-const drawn = new WeakMap(); // the candidates that each element shows
+const candidatesOf = new WeakMap(); // the candidates that each element shows
 
 // Draws the figure and its table into the element, which is hidden if no tree was chosen.
 /** @param {HTMLElement} element @param {Candidate[]} [candidates] @param {string} [name] */
 export function drawChoice(element, candidates, name = "") {
   element.hidden = !candidates?.length;
   setText(element.querySelector("summary"), `${name}: why this tree?`);
-  if (element.hidden || drawn.get(element) === candidates) return;
-  drawn.set(element, candidates);
-  const chosen = candidates.findIndex((each) => each.chosen);
-  const label = `Of ${candidates.length} trees, the one with ${candidates[chosen].paths.length} drafted tokens gives the most tokens per second`;
+  if (element.hidden || candidatesOf.get(element) === candidates) return;
+  candidatesOf.set(element, candidates);
+  const index = candidates.findIndex((each) => each.chosen);
+  const label = `Of ${candidates.length} trees, the one with ${candidates[index].paths.length} drafted tokens gives the most tokens per second`;
   const figure = element.querySelector(".figure");
   figure.setAttribute("aria-label", label);
-  figure.replaceChildren(...CURVES.map((curve) => drawCurve(candidates, chosen, ...curve)));
+  figure.replaceChildren(...CURVES.map((curve) => drawCurve(candidates, index, ...curve)));
   const rows = candidates.map((each) => [
     `${each.paths.length}${each.chosen ? " ★" : ""}`,
     each.expected_tokens.toFixed(2),
@@ -40,8 +40,8 @@ export function drawChoice(element, candidates, name = "") {
 }
 
 // Draws one curve on an axis from 0 to its largest value, with the candidate trees in the order of k.
-function drawCurve(candidates, chosen, title, read, told) {
-  const values = candidates.map(read);
+function drawCurve(candidates, index, title, measure, labelOf) {
+  const values = candidates.map(measure);
   const most = Math.max(...values);
   const x = (i) => LEFT + (i * (WIDTH - 2 * LEFT)) / Math.max(1, values.length - 1);
   const y = (value) => HEIGHT - BOTTOM - (value / most) * (HEIGHT - TOP - BOTTOM);
@@ -49,10 +49,10 @@ function drawCurve(candidates, chosen, title, read, told) {
   picture.append(
     svg("text", { x: LEFT, y: 12 }, title),
     svg("polyline", { points: values.map((value, i) => `${x(i)},${y(value)}`).join(" ") }),
-    ...values.map((value, i) => svg("circle", { cx: x(i), cy: y(value), r: i === chosen ? 5 : 2 })),
-    svg("text", { x: x(chosen), y: y(values[chosen]) - 8, class: "value" }, told(values[chosen])),
+    ...values.map((value, i) => svg("circle", { cx: x(i), cy: y(value), r: i === index ? 5 : 2 })),
+    svg("text", { x: x(index), y: y(values[index]) - 8, class: "value" }, labelOf(values[index])),
     ...candidates.map(({ paths }, i) => svg("text", { x: x(i), y: HEIGHT - 5, class: "tick" }, paths.length)),
   );
-  setAll(picture.querySelectorAll("circle")[chosen], { class: "chosen" });
+  setAll(picture.querySelectorAll("circle")[index], { class: "chosen" });
   return picture;
 }

@@ -10,13 +10,13 @@ export class Fences {
   // Whether the next piece of the text is code. The fences count as code.
   /** @param {string} piece */
   next(piece) {
-    const before = this.isOpen;
+    const wasOpen = this.isOpen;
     piece.split("\n").forEach((part, i) => {
       const line = i === 0 ? this.line : "";
       this.line = line + part;
       if (isFence(this.line) && !isFence(line)) this.isOpen = !this.isOpen;
     });
-    return before || this.isOpen;
+    return wasOpen || this.isOpen;
   }
 }
 

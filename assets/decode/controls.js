@@ -18,7 +18,7 @@ function settings() {
 
 // Whether a run with these values, by the names of the settings, uses a setting.
 const isUsed = ({ unless }, values) =>
-  !Object.entries(unless).some(([name, without]) => without.includes(values[name]));
+  !Object.entries(unless).some(([name, exceptions]) => exceptions.includes(values[name]));
 
 // The fields by their names in the server's messages. A prompt in the chat template is called a question.
 const NAMES = { question: "prompt", ...Object.fromEntries(SETTINGS.map(({ name, address }) => [name, address])) };
@@ -39,8 +39,8 @@ export function mountControls() {
   // Decodes the shown run once more with its own settings and seed. changes: fields that get other values.
   const repeat = (changes) => {
     const { setup } = state;
-    const used = SETTINGS.filter((setting) => isUsed(setting, setup));
-    const values = Object.fromEntries(used.map(({ name, address }) => [address, setup[name]]));
+    const inUse = SETTINGS.filter((setting) => isUsed(setting, setup));
+    const values = Object.fromEntries(inUse.map(({ name, address }) => [address, setup[name]]));
     setFields({ ...values, history: setup.history.length > 0 ? JSON.stringify(setup.history) : "", ...changes });
     begin(settings());
   };
@@ -64,8 +64,8 @@ export function mountControls() {
     if (form === FORM && shapes) setFields({ tree: "" });
   });
   onFields(() => {
-    const asked = settings();
-    for (const setting of SETTINGS) fieldOf(FORM, setting.address).isDisabled = !isUsed(setting, asked);
+    const current = settings();
+    for (const setting of SETTINGS) fieldOf(FORM, setting.address).isDisabled = !isUsed(setting, current);
   });
 
   let { phase } = state;
@@ -75,9 +75,9 @@ export function mountControls() {
     phase = state.phase;
     tellField(FORM, phase === "error" ? state.message : "", NAMES);
     if (phase !== "done" && phase !== "stopped") return;
-    const [asked, setup] = [settings(), lastSetup()];
+    const [current, setup] = [settings(), lastSetup()];
     // the tree was measured for the settings of the run, which may have been changed since
-    const isSame = (setting) => !isUsed(setting, setup) || setup[setting.name] === asked[setting.name];
+    const isSame = (setting) => !isUsed(setting, setup) || setup[setting.name] === current[setting.name];
     if (setup?.tree && SETTINGS.filter(({ shapes }) => shapes).every(isSame)) setFields({ tree: setup.tree });
   });
   return () => (isOfShownRun() ? repeat({}) : generate.click());

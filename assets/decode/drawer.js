@@ -2,7 +2,7 @@
 // drawer shows all settings except prompt and method; it opens without scripts, and Escape closes it.
 
 import { onFields } from "../page/setup.js";
-import { keep, kept } from "../shared/memory.js";
+import { keep, keptText } from "../shared/memory.js";
 import { makeButton } from "../shared/view.js";
 
 const MORE = "specdec.more"; // stored while the visitor has all controls opened
@@ -20,7 +20,7 @@ export function mountDrawer(element) {
 
 function mountMore(box) {
   const show = () => document.getElementById("page").classList.toggle("simple", !box.checked);
-  box.checked = kept(MORE) !== null;
+  box.checked = keptText(MORE) !== null;
   box.addEventListener("change", () => {
     keep(MORE, box.checked ? "" : null);
     show();

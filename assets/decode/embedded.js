@@ -7,22 +7,22 @@ import { play } from "./player.js";
 
 export function start() {
   prepare();
-  const asked = new URLSearchParams(location.search);
-  if (asked.has("prompt")) offer(asked);
-  else shown(recordedRun(asked.get("trace") ?? "opening"));
+  const parameters = new URLSearchParams(location.search);
+  if (parameters.has("prompt")) offer(parameters);
+  else presentRun(recordedRun(parameters.get("trace") ?? "opening"));
 }
 
 // The server decodes a run only after a press: the frame may be one of many on a page that nobody reads.
-function offer(asked) {
+function offer(parameters) {
   const button = makeButton("", "Decode this run", () => {
     about().textContent = "The server decodes the run …";
-    shown(decodedRun(asked));
+    presentRun(decodedRun(parameters));
   });
-  about().append(button, ` “${asked.get("prompt").slice(0, 200)}”`);
+  about().append(button, ` “${parameters.get("prompt").slice(0, 200)}”`);
 }
 
 // run: a promise of a run as JSON.
-async function shown(run) {
+async function presentRun(run) {
   try {
     present(await run, "");
     about().append(wholePage());

@@ -12,7 +12,7 @@ import { mountControls } from "./controls.js";
 import { changedWords, isOutOfDate, mountFields, NOTHING_DECODED } from "./fields.js";
 import { lostRun } from "./kept.js";
 import { ownStory, setStage } from "./opening.js";
-import { narration, onPlayer, passed, play } from "./player.js";
+import { narration, onPlayer, play, secondsPlayed } from "./player.js";
 
 const FINISH = { length: "length reached", context: "the model's context is full", eos: "end of the text" };
 
@@ -73,12 +73,12 @@ export function mountFeed(element, props) {
   const draw = onFrame(() => {
     document.body.dataset.phase = state.phase;
     document.body.dataset.method = state.setup?.method ?? "";
-    document.body.toggleAttribute("data-lanes", passed() !== null);
+    document.body.toggleAttribute("data-lanes", secondsPlayed() !== null);
     // While a run waits, the opening story that plays belongs to the run before.
     const waits = state.phase === "waiting" || state.phase === "choosing";
-    const [words, changed] = [STATUS[state.phase](), changedWords()];
-    const hint = isActive() ? `${words} ${changed}` : changed;
-    setText(status, waits ? words : changed ? hint : narration() || words);
+    const [words, changes] = [STATUS[state.phase](), changedWords()];
+    const hint = isActive() ? `${words} ${changes}` : changes;
+    setText(status, waits ? words : changes ? hint : narration() || words);
     // A screen reader announces only the start and the end of a run, not every token or second.
     status.setAttribute("aria-live", state.phase === "running" || state.place ? "off" : "polite");
     tell(isOutOfDate() ? "" : state.message);

@@ -1,6 +1,6 @@
 // The run that the address of an embedded page names: a recorded run, or settings that the server decodes.
 
-import { at, stream } from "../shared/server.js";
+import { stream, urlOf } from "../shared/server.js";
 import { SETTINGS } from "../shared/settings.js";
 import { recordedSettings } from "../shared/trace.js";
 
@@ -10,10 +10,10 @@ const NAME = /^[\w-]+$/;
 const FAILED = "The server did not decode this run. Try again later.";
 
 async function answered(address, options) {
-  const answer = await fetch(at(address), options);
+  const answer = await fetch(urlOf(address), options);
   if (answer.ok) return answer;
-  const said = await answer.json().catch(() => ({}));
-  throw new Error(said.detail ?? `The server answered ${answer.status}.`);
+  const body = await answer.json().catch(() => ({}));
+  throw new Error(body.detail ?? `The server answered ${answer.status}.`);
 }
 
 // A recorded run as JSON.
@@ -23,36 +23,36 @@ export async function recordedRun(name) {
 }
 
 // The settings of an address as parameters of the endpoint, as `components/page/settings.py` describes them.
-function parameters(asked) {
+function parameters(query) {
   const valueIn = ({ kind, address, remote }) => {
-    if (!asked.has(address)) return remote;
-    const text = asked.get(address);
+    if (!query.has(address)) return remote;
+    const text = query.get(address);
     return kind === "number" ? Number(text) : kind === "flag" ? ["1", "true"].includes(text) : text;
   };
   const values = SETTINGS.map((setting) => [setting.name, valueIn(setting)]);
-  return { ...Object.fromEntries(values), topology: asked.get("topology") ?? "optimal" };
+  return { ...Object.fromEntries(values), topology: query.get("topology") ?? "optimal" };
 }
 
 // The rounds of a run that the server decodes now.
 /** @returns {Promise<Round[]>} */
 function rounds(values) {
-  return new Promise((done, failed) => {
+  return new Promise((resolve, reject) => {
     /** @type {Round[]} */
-    const found = [];
+    const all = [];
     stream("decode", values, {
       update(text) {
         const { phase, message, rounds } = JSON.parse(text);
-        if (phase === "error") failed(new Error(message));
-        found.push(...rounds);
+        if (phase === "error") reject(new Error(message));
+        all.push(...rounds);
       },
-      ended: (message) => (message || found.length === 0 ? failed(new Error(message || FAILED)) : done(found)),
+      ended: (message) => (message || all.length === 0 ? reject(new Error(message || FAILED)) : resolve(all)),
     });
   });
 }
 
 // A run with the settings of an address, decoded now, as JSON.
-export async function decodedRun(asked) {
-  const values = parameters(asked);
+export async function decodedRun(query) {
+  const values = parameters(query);
   const decoded = await rounds(values);
   const paths = decoded.map(({ nodes }) => nodes.map(({ path }) => path)).sort((a, b) => b.length - a.length)[0];
   const models = { target: "the large model", draft: values.method === "ar" ? "" : "the small model" };

@@ -14,16 +14,16 @@ const ASIDE = ["tree", "baseline", "history", ...CHOICE];
 // The settings of every record of a run. Only recorded runs of this page contain `chat` and `history` too.
 const OF_TEXT = SETTINGS.filter(({ name, recorded }) => recorded && !["chat", "history"].includes(name));
 
-let shown = null; // the fields of the run that is shown
+let fieldsOfRun = null; // the fields of the run that is shown
 let own = null; // the fields of the visitor's own run, while a recorded one is shown
-let asked = null; // the fields of the run that was begun last
+let fieldsOfLast = null; // the fields of the run that was begun last
 
 // A tree in the notation of addresses: the number of children of each node in level order.
-function written(paths) {
-  const ordered = [[], ...paths].sort((a, b) => a.length - b.length);
+function treeText(paths) {
+  const sorted = [[], ...paths].sort((a, b) => a.length - b.length);
   const children = (path) =>
     paths.filter((other) => other.length === path.length + 1 && path.every((index, i) => other[i] === index)).length;
-  const counts = ordered.map(children);
+  const counts = sorted.map(children);
   return counts.slice(0, counts.findLastIndex((count) => count > 0) + 1).join(".");
 }
 
@@ -32,7 +32,7 @@ export const settingsOf = (setup) => ({
   ...Object.fromEntries(OF_TEXT.map((setting) => [setting.address, setup[setting.name] ?? setting.default])),
   ...(setup.choice
     ? { topology: "auto", tree: "" }
-    : { topology: "optimal", k: setup.paths.length || 1, tree: written(setup.paths) }), // plain decoding has no tree
+    : { topology: "optimal", k: setup.paths.length || 1, tree: treeText(setup.paths) }), // plain decoding has no tree
 });
 
 // Sets the fields to the settings of a recorded run. When the first run is shown, fields that the address has
@@ -51,7 +51,7 @@ export function adopt(setup, isFirst) {
   if (first) for (const name of [...openedWith(Object.keys(values)), ...touched]) delete values[name];
   first = false;
   decode.assign(values, true);
-  shown = decode.now();
+  fieldsOfRun = decode.now();
 }
 let first = true; // no other run has been chosen yet
 const touched = new Set(); // the names of the fields that the visitor has changed
@@ -59,7 +59,7 @@ const touched = new Set(); // the names of the fields that the visitor has chang
 // Restores the fields of the visitor's own run.
 export function readopt() {
   if (own) decode.assign(own, false);
-  shown = own;
+  fieldsOfRun = own;
 }
 
 export const setFields = (values) => decode.assign(values, false);
@@ -72,18 +72,18 @@ function differing(fields) {
 }
 
 // Whether a field was changed after the last run began, so that a message about that run is out of date.
-export const isOutOfDate = () => differing(asked).length > 0;
+export const isOutOfDate = () => differing(fieldsOfLast).length > 0;
 
 // Whether the shown run was begun on this page and the fields still have its settings.
-export const isOfShownRun = () => state.rounds.length > 0 && !state.recorded && differing(shown).length === 0;
+export const isOfShownRun = () => state.rounds.length > 0 && !state.recorded && differing(fieldsOfRun).length === 0;
 
 export const NOTHING_DECODED = "Stopped before the first token. Press Generate to begin again.";
 
 // The names of the fields whose values differ from the settings of the shown run. Without a draft model the page
 // itself chooses copies as the drafter, which is no change of the visitor's.
-function changed() {
+function changedNames() {
   if (state.rounds.length === 0 || ["waiting", "choosing"].includes(state.phase)) return [];
-  const names = differing(shown).filter((name) => name !== "drafter" || touched.has(name));
+  const names = differing(fieldsOfRun).filter((name) => name !== "drafter" || touched.has(name));
   const isRefused = state.phase === "error" && !isOutOfDate();
   // The conversation continues.
   const continues = names.join() === "prompt" && state.setup.chat && !state.recorded && !isRefused;
@@ -92,7 +92,7 @@ function changed() {
 
 // A sentence that names the changed fields; empty if there are none, or if another message is more important.
 export function changedWords() {
-  const names = changed();
+  const names = changedNames();
   if (names.length === 0) return "";
   if (!isOutOfDate() && state.phase === "error") return "";
   if (!isOutOfDate() && state.phase === "stopped" && state.early) return NOTHING_DECODED;
@@ -108,15 +108,15 @@ export function mountFields() {
     if (field) touched.add(field.dataset.name);
   });
   let { phase, run } = state;
-  const draw = onFrame(() => document.body.toggleAttribute("data-changed", changed().length > 0));
+  const draw = onFrame(() => document.body.toggleAttribute("data-changed", changedNames().length > 0));
   subscribe(() => {
-    if (state.phase === "waiting" && phase !== "waiting") asked = decode.now();
-    if (state.run !== run && isBegun(state.run)) shown = own = asked;
+    if (state.phase === "waiting" && phase !== "waiting") fieldsOfLast = decode.now();
+    if (state.run !== run && isBegun(state.run)) fieldsOfRun = own = fieldsOfLast;
     ({ phase, run } = state);
     draw();
   });
   onFields(() => {
-    if (shown === null && state.run !== null) shown = decode.now();
+    if (fieldsOfRun === null && state.run !== null) fieldsOfRun = decode.now();
     draw();
   });
 }

@@ -1,6 +1,6 @@
 // The visitor's last own run, stored across a reload of the page, only in this browser tab.
 
-import { keep, kept, keptValue } from "../shared/memory.js";
+import { keep, keptText, keptValue } from "../shared/memory.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
 
 const TAB = "sessionStorage";
@@ -11,17 +11,17 @@ const MOST = 2_000_000; // most characters; browsers give a site five to ten mil
 const INTERRUPTED = "Your run ended when the page was loaded again.";
 const TOO_LONG =
   "Your last run was too long to be kept when the page was loaded again. Save a run to a file to keep it at any length.";
-let lost = "";
+let message = "";
 
 // Why the visitor's last run is not shown after a reload, in words; empty if it is shown or there was none.
-export const lostRun = () => lost;
+export const lostRun = () => message;
 
 // The stored run after a reload. null if there is none, it was too long, or the page was opened anew.
 export function keptRun() {
   const [navigation] = performance.getEntriesByType("navigation");
   if (/** @type {PerformanceNavigationTiming} */ (navigation)?.type !== "reload") return null;
   const run = keptValue(NAME, TAB);
-  lost = kept(BEGUN, TAB) !== null ? INTERRUPTED : run === false ? TOO_LONG : "";
+  message = keptText(BEGUN, TAB) !== null ? INTERRUPTED : run === false ? TOO_LONG : "";
   return run || null;
 }
 
@@ -37,8 +37,8 @@ export function mountKept() {
   mark(false); // a reload is reported only once
   let last = state.phase;
   subscribe(() => {
-    const ended = ["done", "stopped"].includes(state.phase) && !state.recorded && state.rounds.length > 0;
-    if (ended && state.phase !== last) keepRun();
+    const hasEnded = ["done", "stopped"].includes(state.phase) && !state.recorded && state.rounds.length > 0;
+    if (hasEnded && state.phase !== last) keepRun();
     if (state.phase !== last) mark(isExpecting());
     last = state.phase;
   });

@@ -9,7 +9,7 @@ import { lastDecision, select, state, subscribe } from "../shared/store.js";
 import { decodingSeconds, sum, tokensIn } from "../shared/totals.js";
 import { make, onceDrawn, onFrame, setText } from "../shared/view.js";
 import { Fences } from "./code.js";
-import { isPlaying, onPlayer, passed, slowness } from "./player.js";
+import { isPlaying, onPlayer, secondsPlayed, slowness } from "./player.js";
 
 const HEIGHT = 20; // height of a timeline in pixels
 const APART = 4.5; // least pixels between two ticks beside each other; in a narrow block the ticks stand in rows
@@ -37,9 +37,9 @@ class Lane {
     this.track = element.querySelector(".track");
     this.count = element.querySelector(".count");
     this.svg = svg("svg", { class: "calls", "aria-hidden": "true", height: HEIGHT });
-    const [blocks, ticks] = ["blocks", "ticks"].map((what) => svg("clipPath", { id: `${name}-${what}` }));
+    const [blocks, ticks] = ["blocks", "ticks"].map((shape) => svg("clipPath", { id: `${name}-${shape}` }));
     this.masks = [blocks, ticks].map((mask) => mask.appendChild(svg("rect", { height: HEIGHT })));
-    const masked = (what, ...paths) => svg("g", { "clip-path": `url(#${name}-${what})` }, ...paths);
+    const masked = (shape, ...paths) => svg("g", { "clip-path": `url(#${name}-${shape})` }, ...paths);
     const path = (name) => svg("path", { class: name });
     this.guess = path("guess");
     this.call = path("call");
@@ -52,33 +52,33 @@ class Lane {
   // Computes the blocks from, for each block, its seconds, the small model's part of these, and its number of tokens.
   layout({ seconds, guesses, tokens }, scale) {
     const dot = 1 / devicePixelRatio;
-    const whole = (pixels) => Math.round(pixels / dot) * dot; // blurred edges of blocks would merge
-    let at = 0;
+    const snap = (pixels) => Math.round(pixels / dot) * dot; // blurred edges of blocks would merge
+    let time = 0;
     this.blocks = seconds.map((length, i) => {
-      const x = whole(at * scale);
-      const end = (at += length) * scale;
-      return { x, end, width: whole(end) - x, guess: guesses[i] * scale, tokens: tokens[i] };
+      const x = snap(time * scale);
+      const end = (time += length) * scale;
+      return { x, end, width: snap(end) - x, guess: guesses[i] * scale, tokens: tokens[i] };
     });
     const gap = (width) => (width > 4 ? GAP : width > 2 ? dot : 0);
-    const tick = (left, { x, y, height }) => `M${(left + x).toFixed(1)} ${y.toFixed(1)}v${height.toFixed(1)}`;
+    const tick = (start, { x, y, height }) => `M${(start + x).toFixed(1)} ${y.toFixed(1)}v${height.toFixed(1)}`;
     const ticks = ({ x, width, tokens }) => ticksOf(tokens, width).map((each) => tick(x, each));
     setAll(this.call, { d: this.blocks.map(({ x, width }) => box(x, width - gap(width))).join("") });
     setAll(this.guess, { d: this.blocks.map(({ x, guess }) => (guess > 0 ? box(x, guess) : "")).join("") });
     setAll(this.tick, { d: this.blocks.flatMap(ticks).join("") });
   }
 
-  // Shows the blocks up to the pixel `end`. here: the block of the selected round, or -1.
-  show(end, here) {
+  // Shows the blocks up to the pixel `end`. index: the block of the selected round, or -1.
+  show(end, index) {
     const { blocks } = this;
-    const late = blocks.findIndex((block) => block.end > end + 1e-6);
-    const done = late < 0 ? blocks.length : late;
-    const last = blocks[done - 1];
+    const next = blocks.findIndex((block) => block.end > end + 1e-6);
+    const number = next < 0 ? blocks.length : next;
+    const last = blocks[number - 1];
     const covered = last ? last.x + last.width : 0;
     setAll(this.masks[0], { width: Math.max(covered, end) });
     setAll(this.masks[1], { width: covered });
-    const marked = blocks[here];
+    const marked = blocks[index];
     setAll(this.here, { d: marked ? box(marked.x - 1, marked.width + 1) : "" });
-    setText(this.count, blocks.length > 0 ? count(done, "call") : "");
+    setText(this.count, blocks.length > 0 ? count(number, "call") : "");
   }
 }
 
@@ -107,11 +107,11 @@ export function account() {
   if (isPlaying() || ["choosing", "running"].includes(phase)) return "";
   if (phase === "baseline") return `${sentence}. This run and plain decoding are now timed in turns …`;
   if (!isMeasured(state)) return `${sentence}. ${missingWords(state)}`;
-  const found = speed(state);
-  if (found === null) return `${sentence}. The speed is not known: there were too few undisturbed measurements.`;
-  if (found.isBusy) return `${sentence}. The speed is not known: this machine is too busy to measure it.`;
-  const longer = gain / found.times;
-  return `${INVARIANT.includes(setup.method) ? speedWords(found) : resultWords(state, found)}: ${each} and takes ${longer.toFixed(1)} times as long.`;
+  const result = speed(state);
+  if (result === null) return `${sentence}. The speed is not known: there were too few undisturbed measurements.`;
+  if (result.isBusy) return `${sentence}. The speed is not known: this machine is too busy to measure it.`;
+  const longer = gain / result.times;
+  return `${INVARIANT.includes(setup.method) ? speedWords(result) : resultWords(state, result)}: ${each} and takes ${longer.toFixed(1)} times as long.`;
 }
 
 // Shows how many tokens of the run and of plain decoding are equal, for methods that promise the same text.
@@ -120,7 +120,7 @@ function drawVerdict(chip) {
   const promised = INVARIANT.includes(setup.method) && setup.method !== "ar";
   const [run, plain] = [rounds, baseline].map((list) => list.flatMap(({ tokens }) => tokens));
   const isOver = plain.length >= run.length || baseline.at(-1)?.finish !== null;
-  chip.hidden = !promised || passed() !== null || baseline.length === 0 || !isOver || phase === "waiting";
+  chip.hidden = !promised || secondsPlayed() !== null || baseline.length === 0 || !isOver || phase === "waiting";
   const equal = equalTokens(state);
   setText(chip, `${equal} of ${run.length} tokens equal${equal === run.length ? " ✓" : ""}`);
 }
@@ -148,18 +148,18 @@ class LanesView {
     const seconds = durations(state);
     const scale = this.layout(seconds, width);
     const now = Math.min(moment(seconds.run), width / scale);
-    const here = passed() === null ? state.selected.round : -1;
-    this.lanes.plain.show(now * scale, setup.method === "ar" ? here : -1);
-    this.lanes.with.show(now * scale, here);
-    let there = 0;
-    for (let at = 0; there < baseline.length; there++) if ((at += seconds.plain[there]) > now + 1e-9) break;
-    this.write(there);
+    const index = secondsPlayed() === null ? state.selected.round : -1;
+    this.lanes.plain.show(now * scale, setup.method === "ar" ? index : -1);
+    this.lanes.with.show(now * scale, index);
+    let number = 0;
+    for (let time = 0; number < baseline.length; number++) if ((time += seconds.plain[number]) > now + 1e-9) break;
+    this.write(number);
     const pace = slowness() > 1.01 ? `shown ${Math.max(2, Math.round(slowness()))} times slower` : "in real time";
     const slowed = `${now.toFixed(2)} s, ${pace}`;
-    setText(this.find(".account .passed"), passed() === null ? "" : slowed);
+    setText(this.find(".account .passed"), secondsPlayed() === null ? "" : slowed);
     setText(this.find(".account .sum"), account());
     drawVerdict(this.find(".account .equal"));
-    if (passed() === null) onceDrawn(() => this.align());
+    if (secondsPlayed() === null) onceDrawn(() => this.align());
   }
 
   // Sets the pixels per second. The blocks are laid out again when they or the scale change.
@@ -167,8 +167,8 @@ class LanesView {
     const { baseline, phase, recorded, setup } = state;
     const isPlain = setup.method === "ar";
     const isOpen = !recorded && setup.baseline && !["done", "stopped", "error"].includes(phase);
-    const [own, others] = [seconds.run, seconds.plain].map(sum);
-    const scale = (width - 2) / Math.max(own * (isOpen && !isPlain ? AHEAD : 1), others, 1e-9);
+    const [own, alone] = [seconds.run, seconds.plain].map(sum);
+    const scale = (width - 2) / Math.max(own * (isOpen && !isPlain ? AHEAD : 1), alone, 1e-9);
     if (this.laid?.seconds === seconds && this.laid.scale === scale) return scale;
     this.laid = { seconds, scale };
     const plain = { seconds: seconds.plain, guesses: baseline.map(() => 0), tokens: baseline.map(() => 1) };
@@ -207,7 +207,7 @@ class LanesView {
 
 // The measured time up to the selected moment. If nothing is hidden, it is the time of the whole run.
 function moment(seconds) {
-  if (passed() !== null) return passed();
+  if (secondsPlayed() !== null) return secondsPlayed();
   if (!state.veiled) return Infinity;
   const { round } = state.selected;
   return sum(seconds.slice(0, round + Number(state.decision === lastDecision(round))));
@@ -223,5 +223,5 @@ export function mountLanes(element) {
     const round = view.lanes.with.blocks?.findIndex(({ x, width }) => offsetX >= x && offsetX < x + width) ?? -1;
     if (round >= 0) select(round);
   });
-  view.story.addEventListener("scroll", () => passed() === null && view.align());
+  view.story.addEventListener("scroll", () => secondsPlayed() === null && view.align());
 }

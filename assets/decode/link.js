@@ -31,13 +31,13 @@ export function ofToken(round, step) {
   return { round: round.number, path: pathKey([...parent, "last"]), token_id: token.id, index: null, kind: token.kind };
 }
 
-// Whether an element with the highlight `what` lights up with `lit`: it is the same token, or in the same row.
-/** @param {Lit | null} lit @param {Lit | null} what */
-export function matches(lit, what) {
-  if (!lit || !what) return false;
-  if (lit.path !== undefined) return lit.round === what.round && lit.path === what.path;
-  if (lit.kind) return lit.kind === what.kind;
-  return lit.index === what.index && what.index !== null;
+// Whether an element with the highlight `mark` lights up with `lit`: it is the same token, or in the same row.
+/** @param {Lit | null} lit @param {Lit | null} mark */
+export function matches(lit, mark) {
+  if (!lit || !mark) return false;
+  if (lit.path !== undefined) return lit.round === mark.round && lit.path === mark.path;
+  if (lit.kind) return lit.kind === mark.kind;
+  return lit.index === mark.index && mark.index !== null;
 }
 
 // Highlights what `find(element)` returns while the pointer is on it. Up and Down move through `items()`.
@@ -48,24 +48,24 @@ export function mountLight(element, find, items) {
   // After a tap the pointer leaves at once, and the tapped part stays highlighted until the next one.
   element.addEventListener("pointerleave", ({ pointerType }) => pointerType !== "touch" && light(null));
   element.addEventListener("focusout", () => light(null));
-  let at = -1;
+  let index = -1;
   element.addEventListener("keydown", (event) => {
-    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     const all = items?.() ?? [];
     if (event.key === "Escape") light(null);
-    if (!by || all.length === 0) return;
+    if (!step || all.length === 0) return;
     event.preventDefault();
-    at = Math.min(Math.max(at + by, 0), all.length - 1);
-    light(find(all[at]));
+    index = Math.min(Math.max(index + step, 0), all.length - 1);
+    light(find(all[index]));
   });
 }
 
-// Marks the highlighted elements among `elements(lit)`. `of(element)` returns an element's highlight.
-export function mountMarks(elements, of, fits = matches) {
+// Marks the highlighted elements among `elements(lit)`. `markOf(element)` returns an element's highlight.
+export function mountMarks(elements, markOf, fits = matches) {
   let marked = [];
   const draw = (lit) => {
     for (const element of marked) element.classList.remove("lit");
-    marked = lit ? [...elements(lit)].filter((element) => fits(lit, of(element))) : [];
+    marked = lit ? [...elements(lit)].filter((element) => fits(lit, markOf(element))) : [];
     for (const element of marked) element.classList.add("lit");
   };
   onLight(draw);
@@ -75,15 +75,15 @@ export function mountMarks(elements, of, fits = matches) {
 // Calls `draw` for each new selection, at most once a frame. Without a round, the panel is emptied, so that it does not
 // show the run before. Returns a function that says whether the drawn selection is still selected.
 export function mountSelected(element, draw) {
-  let drawn = null;
+  let last = null;
   subscribe(
     onFrame(() => {
-      if (drawn === state.selected) return;
-      drawn = state.selected;
+      if (last === state.selected) return;
+      last = state.selected;
       const round = selectedRound();
       element.classList.toggle("empty", !round);
       if (round) draw(round, selectedDecision());
     }),
   );
-  return () => drawn === state.selected && Boolean(selectedRound());
+  return () => last === state.selected && Boolean(selectedRound());
 }

@@ -3,19 +3,19 @@
 
 import { state } from "../shared/store.js";
 import { make, reducedMotion, zoomOf } from "../shared/view.js";
-import { passed as playedSeconds } from "./player.js";
+import { secondsPlayed as playedSeconds } from "./player.js";
 
 const TOOK = 250; // milliseconds
-let [seen, last, enough] = [null, 0, false];
+let [lastSelected, last, enough] = [null, 0, false];
 
 // Whether there is time to animate a new selection. There is none if the selection changed a quarter of a
 // second ago or less, or if it skipped rounds because one update brought several.
 export function timely(selected) {
-  if (selected !== seen) {
+  if (selected !== lastSelected) {
     const now = performance.now();
-    const passed = state.follow && seen !== null && selected.round > seen.round + 1;
-    enough = !reducedMotion() && playedSeconds() === null && !passed && now - last > TOOK;
-    [seen, last] = [selected, now];
+    const skipped = state.follow && lastSelected !== null && selected.round > lastSelected.round + 1;
+    enough = !reducedMotion() && playedSeconds() === null && !skipped && now - last > TOOK;
+    [lastSelected, last] = [selected, now];
   }
   return enough;
 }

@@ -29,7 +29,7 @@ export function setStage(name) {
 }
 
 // The sentence while both bars run. It also says if plain decoding was stopped before its end.
-const both = (sentence = FEWER) => (!isMeasured(state) && !isExpecting() ? missingWords(state) : sentence);
+const wordsOr = (sentence = FEWER) => (!isMeasured(state) && !isExpecting() ? missingWords(state) : sentence);
 
 // The guesses on one path of the tree: first the accepted ones, then a rejected one and the guesses after it.
 /** @param {Round} round */
@@ -46,22 +46,22 @@ export function guessesOf({ nodes }) {
 
 const rightOf = ({ tokens }) => tokens.filter(({ kind }) => kind === "accepted").length;
 
-// The sentence of each step of a round. again: whether it is the second explained round.
+// The sentence of each step of a round. isSecond: whether it is the second explained round.
 /** @param {Round} round */
-export function captions(round, again = false) {
+export function captions(round, isSecond = false) {
   const guesses = guessesOf(round);
   const [all, right, last] = [guesses.length, rightOf(round), round.tokens.at(-1)];
   const [drafted, isTree] = [round.nodes.length, round.nodes.length > all];
-  const few = `${count(drafted, "token")}${isTree ? ", as a tree" : ""}`;
+  const drafts = `${count(drafted, "token")}${isTree ? ", as a tree" : ""}`;
   const gain = `${count(round.tokens.length, "token")} for one slow call`;
-  const kept = right === 0 ? "None is right." : right === drafted ? "All are right and stay." : "";
+  const outcome = right === 0 ? "None is right." : right === drafted ? "All are right and stay." : "";
   const wrong = guesses[right] ? `${spoken(guesses[right].text)} is wrong: the` : "The";
   return {
-    guessed: again
-      ? `The small model guesses again: ${few}.`
-      : `The small model guesses ahead: ${few} (words or parts).`,
+    guessed: isSecond
+      ? `The small model guesses again: ${drafts}.`
+      : `The small model guesses ahead: ${drafts} (words or parts).`,
     checked: `The large model checks ${drafted === 1 ? "it" : `all ${number(drafted)} at once`}, in one slow call.`,
-    right: kept || `${capital(number(right))} of them ${right === 1 ? "is right and stays" : "are right and stay"}.`,
+    right: outcome || `${capital(number(right))} of them ${right === 1 ? "is right and stays" : "are right and stay"}.`,
     written:
       last.kind === "accepted"
         ? `The text grows by ${gain}.`
@@ -79,29 +79,29 @@ function words(round, step, isCode) {
   const own = round.tokens.slice(right).map(({ kind, text }) => tokenElement(kind, text));
   const guesses = guessesOf(round).slice(0, isWritten ? right + 1 : Infinity);
   const kindOf = (i) => (i < right && isRight ? "accepted" : isWritten ? "rejected" : "ghost");
-  const drawn = guesses.map(({ text }, i) => {
-    const shown = i < right ? round.tokens[i].text : isWritten ? text.trim() || text : text;
-    const element = tokenElement(kindOf(i), shown);
+  const elements = guesses.map(({ text }, i) => {
+    const word = i < right ? round.tokens[i].text : isWritten ? text.trim() || text : text;
+    const element = tokenElement(kindOf(i), word);
     element.style.setProperty("--at", String(i));
     return element;
   });
   // in code a rejected word would move the indentation of its replacement
-  const [kept, out] = isWritten && isCode ? [drawn.slice(0, right), drawn.slice(right)] : [drawn, []];
-  return make("span", `guesses ${step}`, ...kept, ...(isWritten ? own : []), ...out);
+  const [accepted, rejected] = isWritten && isCode ? [elements.slice(0, right), elements.slice(right)] : [elements, []];
+  return make("span", `guesses ${step}`, ...accepted, ...(isWritten ? own : []), ...rejected);
 }
 
 // Writes the line: the text before the first explained round, the explained rounds, and the current one at a step.
 function drawLine(line, first, round, step) {
-  const before = state.rounds
+  const pieces = state.rounds
     .slice(0, first)
     .map(({ text, tokens }) => text || tokens.map((each) => each.text).join(""));
-  const lines = linesOf(before.join(""));
-  const shown = make("span", "before");
-  for (const each of lines.slice(-BEFORE)) appendText(shown, each.line);
+  const lines = linesOf(pieces.join(""));
+  const start = make("span", "before");
+  for (const each of lines.slice(-BEFORE)) appendText(start, each.line);
   const isCode = lines.at(-1)?.isCode ?? false;
   line.classList.toggle("code", isCode);
-  const told = state.rounds.slice(first, round).map((each) => words(each, "written", isCode));
-  line.replaceChildren(shown, ...told, words(state.rounds[round], step, isCode));
+  const earlier = state.rounds.slice(first, round).map((each) => words(each, "written", isCode));
+  line.replaceChildren(start, ...earlier, words(state.rounds[round], step, isCode));
 }
 
 // The decision that the other panels show while the story explains this step of a round.
@@ -132,13 +132,13 @@ function tellStep(round, step) {
 }
 
 export function story() {
-  const told = toldRounds();
-  if (told.length === 0) return [{}];
-  const moments = told.flatMap((round, i) =>
+  const rounds = toldRounds();
+  if (rounds.length === 0) return [{}];
+  const moments = rounds.flatMap((round, i) =>
     Object.entries(SECONDS[i]).map(([step, seconds]) => ({ move: () => tellStep(round, step), words: "", seconds })),
   );
   const seconds = isReal() ? undefined : BARS;
-  const bars = { again: true, seconds, words: () => both(), begin: () => setStage("bars") };
+  const bars = { again: true, seconds, words: () => wordsOr(), begin: () => setStage("bars") };
   return [...moments, ...(isMeasured(state) ? [bars] : [])];
 }
 
@@ -161,8 +161,8 @@ export function showStills() {
 // The parts of the play after Generate. In real time, the answer is played again together with plain decoding.
 export function ownStory() {
   if (state.setup.method === "ar") return [{}];
-  if (paceNow() === "real") return [{}, { again: true, words: () => both(TOGETHER) }];
-  return [{ words: state.setup.baseline ? () => both() : "" }];
+  if (paceNow() === "real") return [{}, { again: true, words: () => wordsOr(TOGETHER) }];
+  return [{ words: state.setup.baseline ? () => wordsOr() : "" }];
 }
 
 const FIELDS = "input, textarea, select, [contenteditable]";

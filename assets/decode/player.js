@@ -46,14 +46,14 @@ export const isPlaying = () => run !== null;
 export const narration = () => words();
 export const onPlayer = changes.subscribe;
 // How far the clock is, in seconds of the measured run; null while no clock runs.
-export const passed = () => clock?.passed ?? null;
+export const secondsPlayed = () => clock?.passed ?? null;
 // The factor by which the clock is slower than the measured run.
 export const slowness = () => (clock ? 1 / clock.rate : 1);
 
 const tell = () => changes.notify();
 
 // The end of each round of the run, and the duration of plain decoding so far, in measured seconds.
-function measured() {
+function timeline() {
   const { run: rounds, plain } = durations(state);
   let end = 0;
   return { ends: rounds.map((seconds) => (end += seconds)), plain: sum(plain) };
@@ -71,12 +71,12 @@ function begin(act) {
   const { words: said = "" } = act;
   act.begin?.();
   words = typeof said === "function" ? said : () => said;
-  const { ends, plain } = measured();
-  const whole = Math.max(ends.at(-1), plain);
+  const { ends, plain } = timeline();
+  const total = Math.max(ends.at(-1), plain);
   if (act.again && state.baseline.length === 0) return next();
   const { unit, perSecond } = PACES[paceNow()];
   const inRounds = (ends.at(-1) * perSecond) / ends.length;
-  const rate = unit === "second" ? perSecond : act.seconds ? whole / act.seconds : inRounds;
+  const rate = unit === "second" ? perSecond : act.seconds ? total / act.seconds : inRounds;
   const { round } = state.selected;
   const from = state.veiled && !act.again ? (ends[round - Number(!isWhole())] ?? 0) : 0;
   clock = { passed: from, rate, last: performance.now() };
@@ -93,10 +93,10 @@ function next() {
 }
 
 function finish() {
-  const rest = atRest;
+  const onRest = atRest;
   pause();
   store.showAll();
-  rest();
+  onRest();
 }
 
 // Advances by one frame of the clock, or by one decision if each decision is shown.
@@ -110,31 +110,31 @@ function step() {
     return tell();
   }
   const now = performance.now();
-  const { ends, plain } = measured();
-  const wanted = clock.passed + Math.min((now - clock.last) / 1000, 0.1) * clock.rate;
+  const { ends, plain } = timeline();
+  const time = clock.passed + Math.min((now - clock.last) / 1000, 0.1) * clock.rate;
   clock.last = now;
-  clock.passed = Math.min(wanted, Math.max(ends.at(-1), isMeasured(state) ? plain : 0));
-  const late = ends.findIndex((end) => end > clock.passed + 1e-9);
-  const last = (late < 0 ? ends.length : late) - 1;
+  clock.passed = Math.min(time, Math.max(ends.at(-1), isMeasured(state) ? plain : 0));
+  const upcoming = ends.findIndex((end) => end > clock.passed + 1e-9);
+  const last = (upcoming < 0 ? ends.length : upcoming) - 1;
   if (last >= 0 && (last !== state.selected.round || !isWhole())) store.seek(last);
   tell();
-  if (wanted > clock.passed && (!store.isActive() || isMeasured(state))) return next();
+  if (time > clock.passed && (!store.isActive() || isMeasured(state))) return next();
   frame = requestAnimationFrame(step);
 }
 
 // Sets the speed of playing by its name.
-export function setPace(wanted) {
-  pace = wanted;
+export function setPace(newPace) {
+  pace = newPace;
   if (isPlaying()) play();
 }
 
-// Plays from the current position, or from the start if it is the end. rest: called at the end, unless stopped.
-/** @param {(Moment | Clock)[]} wanted */
-export function play(wanted = [{}], rest = () => {}) {
+// Plays from the current position, or from the start if it is the end. onRest: called at the end, unless stopped.
+/** @param {(Moment | Clock)[]} newActs */
+export function play(newActs = [{}], onRest = () => {}) {
   if (state.rounds.length === 0) return;
   halt();
   if (store.atEnd() || state.follow || !state.veiled) store.seek(0, 0);
-  [run, acts, atRest] = [state.run, [...wanted], rest];
+  [run, acts, atRest] = [state.run, [...newActs], onRest];
   next();
   tell();
 }
@@ -169,7 +169,7 @@ const KEYS = {
   End: store.toEnd,
 };
 
-function pressed(event) {
+function onKey(event) {
   if (event.altKey || event.ctrlKey || event.metaKey || event.defaultPrevented) return;
   const within = (selector) => event.target.closest?.(selector);
   if (state.rounds.length === 0 || within(USES_KEYS) || !onScreen()) return;
@@ -193,7 +193,7 @@ const onScreen = () => document.getElementById("stepper")?.offsetParent !== null
 const TOUCHED = ".story, .figure, .steps, .calls, #stepper input";
 
 export function mountKeys() {
-  document.addEventListener("keydown", pressed);
+  document.addEventListener("keydown", onKey);
   document.addEventListener("pointerdown", ({ target }) => {
     if (isPlaying() && /** @type {Element} */ (target).closest(TOUCHED)) pause();
   });

@@ -121,11 +121,11 @@ class RaceView {
     const drafted = step ? step.winner_q !== null : false;
     const times = (name) => rows.map((row) => row[name] ?? Infinity);
     const firsts = { q: Math.min(...times("arrival_q")), p: Math.min(...times("arrival_p")) };
-    const shown = [...(drafted ? ["q"] : []), ...(decided ? ["p"] : [])];
-    const arrivals = shown.flatMap((side) => times(`arrival_${side}`)).filter(Number.isFinite);
-    const end = rows.length ? raceEnd(arrivals, 2 * Math.max(...shown.map((side) => firsts[side]))) : 1;
-    const at = Object.assign((time) => x + (time / end) * (width - AFTER - x), { end });
-    const finish = rows.length ? at(decided ? firsts.p : firsts.q) : x;
+    const sides = [...(drafted ? ["q"] : []), ...(decided ? ["p"] : [])];
+    const arrivals = sides.flatMap((side) => times(`arrival_${side}`)).filter(Number.isFinite);
+    const end = rows.length ? raceEnd(arrivals, 2 * Math.max(...sides.map((side) => firsts[side]))) : 1;
+    const xOf = Object.assign((time) => x + (time / end) * (width - AFTER - x), { end });
+    const finish = rows.length ? xOf(decided ? firsts.p : firsts.q) : x;
     const display = rows.length ? "inline" : "none";
     setAll(this.finish, { x1: finish, x2: finish, y1: 0, y2: rows.length * pitch, display });
     setAll(this.left, { x, y: rows.length * pitch + 14 });
@@ -138,8 +138,8 @@ class RaceView {
       setAll(name, { x: x - 10, y });
       setText(name, names[i]);
       const [upper, lower] = drafted && decided ? [y - BAR / 2 - 2, y + BAR / 2 + 2] : [y, y];
-      const draft = { at, y: upper, first: firsts.q, shape: SHAPES.diamond, shown: drafted };
-      const target = { at, y: lower, first: firsts.p, shape: SHAPES.star, shown: decided };
+      const draft = { at: xOf, y: upper, first: firsts.q, shape: SHAPES.diamond, shown: drafted };
+      const target = { at: xOf, y: lower, first: firsts.p, shape: SHAPES.star, shown: decided };
       fillRunner(runners.slice(0, 3), row.arrival_q, draft);
       fillRunner(runners.slice(3), row.arrival_p, target);
       this.meaning.set(group, row);
@@ -149,32 +149,32 @@ class RaceView {
   // Draws a test as a strip from 0 to 1. The accepting part is filled, and a needle shows the random number u.
   drawTests(round, step, decision, width, height) {
     const room = height - LEFT;
-    const known =
+    const trials =
       decision.kind === "draft" ? [] : step.trials.slice(0, decision.trial === null ? Infinity : decision.trial + 1);
     const count = Math.max(1, Math.min(LANES, Math.floor(room / TALL)));
-    const shown = known.slice(-count);
+    const last = trials.slice(-count);
     const pitch = Math.min(FAR, room / count);
-    const names = shown.map((trial) => shortened(tested(round, trial), 12));
-    const pixels = (name, i) => [...name].length * (shown[i].accepted ? PER_BOLD : PER_CHARACTER);
+    const names = last.map((trial) => shortened(tested(round, trial), 12));
+    const pixels = (name, i) => [...name].length * (last[i].accepted ? PER_BOLD : PER_CHARACTER);
     const x = BESIDE + Math.max(4 * PER_CHARACTER, ...names.map(pixels));
-    const whole = Math.max(40, width - x - 92);
+    const full = Math.max(40, width - x - 92);
     setAll(this.finish, { display: "none" });
-    const before = known.length - shown.length;
-    setAll(this.left, { x, y: shown.length * pitch + 14 });
-    setText(this.left, before > 0 ? `${before} tested before these` : "");
-    fillRows(this.rows, shown, stripElement, (group, trial, i) => {
+    const earlier = trials.length - last.length;
+    setAll(this.left, { x, y: last.length * pitch + 14 });
+    setText(this.left, earlier > 0 ? `${earlier} tested before these` : "");
+    fillRows(this.rows, last, stripElement, (group, trial, i) => {
       const y = (i + 0.6) * pitch;
-      const [name, strip, filled, needle, u, verdict] = group.children;
+      const [name, strip, part, needle, u, verdict] = group.children;
       const limit = Math.min(1, trial.ratio ?? 1);
       group.classList.toggle("first", trial.accepted);
       setAll(name, { x: x - 10, y });
       setText(name, names[i]);
-      setAll(strip, { x, y: y - STRIP / 2, width: whole });
-      setAll(filled, { x, y: y - STRIP / 2, width: Math.max(1, limit * whole) });
-      setAll(needle, { d: `M${x + trial.u * whole} ${y - STRIP / 2 - 5}v${STRIP + 10}` });
-      setAll(u, { x: Math.max(x + 26, Math.min(x + trial.u * whole, x + whole - 26)), y: y - STRIP / 2 - 8 });
+      setAll(strip, { x, y: y - STRIP / 2, width: full });
+      setAll(part, { x, y: y - STRIP / 2, width: Math.max(1, limit * full) });
+      setAll(needle, { d: `M${x + trial.u * full} ${y - STRIP / 2 - 5}v${STRIP + 10}` });
+      setAll(u, { x: Math.max(x + 26, Math.min(x + trial.u * full, x + full - 26)), y: y - STRIP / 2 - 8 });
       setText(u, `u = ${digits(trial.u)}`);
-      setAll(verdict, { x: x + whole + 8, y });
+      setAll(verdict, { x: x + full + 8, y });
       setText(verdict, trial.accepted ? "accepted" : "rejected");
       const { token_id } = trial;
       this.meaning.set(group, { token_id, text: tested(round, trial), arrival_q: null, arrival_p: null });
@@ -216,11 +216,11 @@ const stepButton = () => makeButton("step");
 // Draws a button for each position of the round that is decided so far, and a "?" for the current position.
 function drawSteps(element, round, decision) {
   const decided = state.veiled ? decision.step + isEmitted(decision) : round.tokens.length;
-  const shown = round.tokens.slice(0, Math.max(decided, decision.step + 1));
+  const tokens = round.tokens.slice(0, Math.max(decided, decision.step + 1));
   // Buttons of the round before are removed.
   if (element.dataset.round !== String(round.number)) element.replaceChildren();
   element.dataset.round = String(round.number);
-  fillRows(element, shown, stepButton, (button, token, i) => {
+  fillRows(element, tokens, stepButton, (button, token, i) => {
     const open = i >= decided;
     setText(button, open ? "?" : visible(nameOf(round, i)));
     button.dataset.step = i;

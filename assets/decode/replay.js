@@ -83,9 +83,9 @@ class Replay {
   // ended the visitor's first one. Otherwise it is the first recorded run, which does not play if the page
   // was opened by a link with settings.
   begin() {
-    const kept = keptRun();
+    const run = keptRun();
     const names = [...new URLSearchParams(location.search).keys()];
-    if (kept) return store.restore(kept);
+    if (run) return store.restore(run);
     this.linked = lostRun() !== "" || names.some((name) => this.settings.includes(name));
     return lostRun() ? this.draw() : this.setUp({ trace: this.fields.trace.default });
   }
@@ -94,9 +94,9 @@ class Replay {
   async setUp(values) {
     const entry = this.entries.find(({ name }) => name === values.trace);
     if (!entry) this.tell(`There is no recorded run “${values.trace.slice(0, 60)}”. Choose one from the list.`);
-    const at = values.round && { round: values.round - 1, decision: (values.decision ?? Infinity) - 1 };
-    if (entry ?? this.entries[0]) await this.load(entry ?? this.entries[0], entry ? at : null);
-    return entry && at ? this.misplaced(values) : [];
+    const moment = values.round && { round: values.round - 1, decision: (values.decision ?? Infinity) - 1 };
+    if (entry ?? this.entries[0]) await this.load(entry ?? this.entries[0], entry ? moment : null);
+    return entry && moment ? this.misplaced(values) : [];
   }
 
   misplaced({ trace, round, decision }) {
@@ -109,13 +109,13 @@ class Replay {
       : [];
   }
 
-  async load(entry, at = null) {
-    const asked = (this.asked += 1);
+  async load(entry, moment = null) {
+    const number = (this.asked += 1);
     const { run } = state;
     try {
       const value = await this.fetched(entry.name);
-      if (asked !== this.asked || store.isActive() || state.run !== run) return;
-      this.present(value, entry, at);
+      if (number !== this.asked || store.isActive() || state.run !== run) return;
+      this.present(value, entry, moment);
     } catch (error) {
       this.tell(`“${entry.title}” could not be loaded: ${error.message}.`);
     }
@@ -128,16 +128,16 @@ class Replay {
   }
 
   // Shows a run and plays it. If the visitor prefers reduced motion, it shows the most instructive moment instead.
-  present(run, about, at) {
+  present(run, entry, moment) {
     pause();
     setStage("");
-    store.show(run, about);
-    const isOpening = [this.entries[0]?.name, CHAT].includes(about.name);
-    if (at) store.seek(at.round, at.decision);
+    store.show(run, entry);
+    const isOpening = [this.entries[0]?.name, CHAT].includes(entry.name);
+    if (moment) store.seek(moment.round, moment.decision);
     else if (this.linked) store.showAll();
     else if (reducedMotion()) isOpening ? showStills() : store.showAll();
     else play(isOpening ? story() : [{}]);
-    adopt(run.setup, about === this.entries[0]);
+    adopt(run.setup, entry === this.entries[0]);
     writeAddress();
   }
 
@@ -193,11 +193,11 @@ class Replay {
     setTimeout(() => setText(button, words), 1500);
   }
 
-  async save(what) {
-    if (!what || state.rounds.length === 0) return;
+  async save(format) {
+    if (!format || state.rounds.length === 0) return;
     this.tell("");
     try {
-      await saveAs(what, this.player);
+      await saveAs(format, this.player);
     } catch (error) {
       this.tell(`Nothing was saved: ${error.message}.`);
     }
@@ -210,11 +210,11 @@ class Replay {
     const waits = this.linked && isFirst && state.phase === "idle";
     this.linked = waits; // later the page may have no run again
     document.body.toggleAttribute("data-linked", waits);
-    const changed = changedWords();
-    const words = changed || narration() || (recorded ? recorded.look + this.note : "");
+    const changes = changedWords();
+    const words = changes || narration() || (recorded ? recorded.look + this.note : "");
     setText(this.look, waits ? lostRun() || LINKED : words);
     this.element.querySelector(".go").hidden = !waits;
-    this.drawOffer(waits || changed !== "");
+    this.drawOffer(waits || changes !== "");
   }
 
   // Shows the buttons beside the line about the run. isTaken: whether another sentence needs their place.
@@ -233,9 +233,9 @@ class Replay {
     this.choose.disabled = this.file.disabled = busy;
     const own = this.choose.querySelector(`option[value=${OWN}]`);
     own.hidden = own.disabled = recorded !== null && !store.hasParked();
-    const opened = this.choose.querySelector(`option[value=${FILE}]`);
-    opened.hidden = opened.disabled = recorded?.name !== FILE;
-    if (recorded?.name === FILE) setText(opened, recorded.title);
+    const option = this.choose.querySelector(`option[value=${FILE}]`);
+    option.hidden = option.disabled = recorded?.name !== FILE;
+    if (recorded?.name === FILE) setText(option, recorded.title);
     const value = recorded?.name ?? OWN;
     if (this.choose.value !== value) this.choose.value = value;
     this.drawWords();

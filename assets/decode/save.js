@@ -6,11 +6,11 @@ import { fromState, parse } from "../shared/trace.js";
 import { make } from "../shared/view.js";
 
 // player: the address of the player's page without a run.
-export async function saveAs(what, player) {
+export async function saveAs(format, player) {
   const name = `speculative-${state.setup.method}-seed-${state.setup.seed}`;
-  const [panel, kind] = what.split("-");
-  if (what === "json") return download(new Blob([traceText()], { type: "application/json" }), `${name}.json`);
-  if (what === "html") return download(new Blob([await offlinePage(player)], { type: "text/html" }), `${name}.html`);
+  const [panel, kind] = format.split("-");
+  if (format === "json") return download(new Blob([traceText()], { type: "application/json" }), `${name}.json`);
+  if (format === "html") return download(new Blob([await offlinePage(player)], { type: "text/html" }), `${name}.html`);
   const drawing = standalone(document.querySelector(`#${panel} svg.drawing`));
   const blob = kind === "svg" ? svgBlob(drawing) : await png(drawing);
   return download(blob, `${name}-round-${state.selected.round + 1}-${panel}.${kind}`);

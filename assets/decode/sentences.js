@@ -35,8 +35,8 @@ export const tested = (round, trial) => round.nodes.find(({ path }) => key(path)
 function trialSentence(round, step, number) {
   const trial = step.trials[number];
   const [sign, outcome] = trial.accepted ? ["<", "accepted"] : ["≥", "rejected"];
-  const after = number === 0 ? "" : ` (p: residual after ${count(number, "rejection")})`;
-  return `${quoted(tested(round, trial), LONGEST)}: u = ${digits(trial.u)} ${sign} p/q = ${ratio(trial)}: ${outcome}${after}.`;
+  const note = number === 0 ? "" : ` (p: residual after ${count(number, "rejection")})`;
+  return `${quoted(tested(round, trial), LONGEST)}: u = ${digits(trial.u)} ${sign} p/q = ${ratio(trial)}: ${outcome}${note}.`;
 }
 
 const bonus = (token) => `${token} is the large model's bonus: all guesses on this path are accepted.`;
@@ -58,8 +58,8 @@ function testsSentence(round, step, decision) {
   if (step.kind !== "accepted") return `${token}: ${count(failed, "test")} failed, so it is drawn from the residual.`;
   const trial = step.trials.find(({ accepted }) => accepted);
   if (trial?.path.length !== decision.step + 1) return `${token} is on a path that is accepted as a whole.`;
-  const before = failed === 0 ? "" : ` after ${count(failed, "test")} failed`;
-  return `${token}: u = ${digits(trial.u)} < ${ratio(trial)}: accepted${before}.`;
+  const note = failed === 0 ? "" : ` after ${count(failed, "test")} failed`;
+  return `${token}: u = ${digits(trial.u)} < ${ratio(trial)}: accepted${note}.`;
 }
 
 function raceSentence(round, step, decision) {
@@ -94,10 +94,10 @@ export function numbers(round, decision) {
     const { p, q, u } = step.trials[decision.trial];
     return `p = ${digits(p)} (large) · q = ${digits(q)} (small) · u = ${digits(u)} (random)`;
   }
-  const found = step.leading.find(({ token_id }) => token_id === step.token_id);
-  if (!found) return "";
-  const small = step.winner_q === null ? "" : ` · q = ${digits(found.q)} (small)`;
-  return `p = ${digits(found.p)} (large)${small} · e = ${digits(found.exponential)} (random)`;
+  const entry = step.leading.find(({ token_id }) => token_id === step.token_id);
+  if (!entry) return "";
+  const small = step.winner_q === null ? "" : ` · q = ${digits(entry.q)} (small)`;
+  return `p = ${digits(entry.p)} (large)${small} · e = ${digits(entry.exponential)} (random)`;
 }
 
 // One sentence about the round up to this decision.

@@ -32,9 +32,9 @@ function drawTiles(find, run) {
 // The bar: one token per call of plain decoding, compared with this run's tokens per call.
 function drawAgainst(bar, run) {
   const mean = run.rounds ? run.tokens / run.rounds : 0;
-  const whole = Math.max(4, Math.ceil(mean));
-  bar.style.setProperty("--share", mean / whole);
-  bar.style.setProperty("--one", 1 / whole);
+  const full = Math.max(4, Math.ceil(mean));
+  bar.style.setProperty("--share", mean / full);
+  bar.style.setProperty("--one", 1 / full);
   bar.setAttribute("aria-label", `${mean.toFixed(2)} tokens per call; plain decoding has 1`);
 }
 
@@ -104,7 +104,7 @@ const CAPABILITY = {
   ar: "one token at a time",
 };
 
-function described(model) {
+function words(model) {
   // A model of a recorded run, of which only role and name are known.
   if (!model.dtype) return `${model.role}: ${model.name}`;
   const can = CAPABILITY[model.capability] ?? model.capability;
@@ -140,19 +140,19 @@ function acceptanceLine(run) {
 function drawModels(list, models, run) {
   // The summary of the element that shows the choice of the tree already has this title.
   const topology = state.setup?.choice?.length ? [] : usedTopology(state);
-  const lines = [...acceptanceLine(run), ...models.map(described), ...topology];
+  const lines = [...acceptanceLine(run), ...models.map(words), ...topology];
   fillRows(list, lines, () => make("li"), setText);
 }
 
 // A row is highlighted with every token or node that it counts.
 const ofRow = (lit, row) => (row.kind ? lit.kind === row.kind : lit.index === row.index && lit.index !== null);
 
-let [counted, sums] = [null, new Totals()]; // the run whose rounds are counted, and their totals
+let [lastRun, sums] = [null, new Totals()]; // the run whose rounds are counted, and their totals
 
 // The totals of the rounds that are completely visible.
 export function shownTotals() {
   const end = shownRounds();
-  if (counted !== state.run || end < sums.rounds) [counted, sums] = [state.run, new Totals()];
+  if (lastRun !== state.run || end < sums.rounds) [lastRun, sums] = [state.run, new Totals()];
   return sums.addAll(state.rounds, end);
 }
 

@@ -25,9 +25,9 @@ function writtenElement(token, round, step) {
 }
 
 // decision: the decision at which the element appears.
-function mark(element, round, step, decision, what) {
+function mark(element, round, step, decision, place) {
   Object.assign(element.dataset, { round: round.number, step, decision });
-  meaning.set(element, what);
+  meaning.set(element, place);
 }
 
 // The drafted tokens that the round's last token replaced: the rejected children of the last verified node.
@@ -61,10 +61,10 @@ function appendRound(parent, round, fences) {
     const isCode = fences.next(token.text);
     element.classList.toggle("code", isCode);
     element.classList.toggle("end", step === last && round.finish === "eos");
-    const before = parent.lastElementChild?.lastElementChild ?? null;
-    const previous = group.lastElementChild ?? before;
+    const preceding = parent.lastElementChild?.lastElementChild ?? null;
+    const previous = group.lastElementChild ?? preceding;
     if (!isCode && token.text === "\n" && previous?.textContent.endsWith("\n")) element.classList.add("again");
-    group.append(step === last && rejected.length > 0 ? placed(element, rejected, round) : element);
+    group.append(step === last && rejected.length > 0 ? pairElement(element, rejected, round) : element);
   });
   parent.append(group);
 }
@@ -72,7 +72,7 @@ function appendRound(parent, round, fences) {
 // The token that ended a round, beside the likeliest rejected token that it replaced and the number of other ones. In
 // code the rejected token comes second, because in front it would move the indentation.
 /** @param {Element} token @param {Node[]} rejected @param {Round} round */
-function placed(token, rejected, round) {
+function pairElement(token, rejected, round) {
   const element = make("span", "place");
   const out = rejectedElement(rejected[0], round, round.tokens.length - 1);
   if (rejected.length > 1) out.dataset.more = `+${rejected.length - 1}`;
@@ -156,14 +156,14 @@ class TextView {
     const [below, above] = [round.bottom - story.bottom, story.top - round.top];
     if (below <= 0 && above <= 0) return;
     const line = Number.parseFloat(getComputedStyle(this.story).lineHeight);
-    const drawn = line * zoomOf(this.story);
-    const by = above > 0 ? -Math.ceil(above / drawn) : Math.ceil(below / drawn);
-    this.story.scrollTop = (Math.round(this.story.scrollTop / line) + by) * line;
+    const height = line * zoomOf(this.story);
+    const lines = above > 0 ? -Math.ceil(above / height) : Math.ceil(below / height);
+    this.story.scrollTop = (Math.round(this.story.scrollTop / line) + lines) * line;
   }
 }
 
 // A copied selection is the text of the run itself, with all line ends and without rejected tokens.
-function copied(event) {
+function onCopy(event) {
   const part = getSelection().getRangeAt(0).cloneContents();
   for (const element of part.querySelectorAll(".rejected")) element.remove();
   event.clipboardData.setData("text/plain", part.textContent);
@@ -179,7 +179,7 @@ export function mountText(element) {
     const token = event.target.closest(".token");
     if (token) select(Number(token.dataset.round), Number(token.dataset.step));
   });
-  view.story.addEventListener("copy", copied);
+  view.story.addEventListener("copy", onCopy);
   const what = (target) => meaning.get(target.closest(".token")) ?? null;
   mountLight(view.tokens, what);
   // The elements that may match a highlight: those of its round, or the whole text for a row of the statistics.

@@ -54,15 +54,15 @@ function lastToken(round) {
   return { path: [...parent, "last"], text: nameOf(round, round.tokens.length - 1), status: "last", kind: token.kind };
 }
 
-const known = (value) => (value === null || value === undefined ? "not evaluated" : digits(value));
+const digitsOf = (value) => (value === null || value === undefined ? "not evaluated" : digits(value));
 
 // A sentence about a node, for the line below the tree and for screen readers.
 function described(node, status) {
   const name = quoted(node.text);
   if (status === "last") return `${name}: ${node.kind}, from the large model`;
   const word = STATUSES[status];
-  const source = node.copied ? "copied from the text" : `q = ${known(node.q)}`;
-  return `${name}: ${word}, child index ${node.path.at(-1)}, ${source}, p = ${known(node.p)}`;
+  const source = node.copied ? "copied from the text" : `q = ${digitsOf(node.q)}`;
+  return `${name}: ${word}, child index ${node.path.at(-1)}, ${source}, p = ${digitsOf(node.p)}`;
 }
 
 // Pixels from a mark's middle to the end of its label.
@@ -79,33 +79,33 @@ export function layout(round, decision, { width, height, zoom }) {
   const bottom = isFalling ? Math.min(FALLING, height / 3) : MARGIN.bottom;
   const inner = { x, y: Math.min(FAR, (height - MARGIN.top - bottom) / Math.max(lowest, 1)) };
   const row = (height + MARGIN.top - bottom - inner.y * lowest) / 2;
-  const at = (path) => zoom.apply(MARGIN.left + path.length * inner.x, row + inner.y * rows.get(pathKey(path)));
-  const ended = isEmitted(decision) && decision.step === round.tokens.length - 1;
+  const placeOf = (path) => zoom.apply(MARGIN.left + path.length * inner.x, row + inner.y * rows.get(pathKey(path)));
+  const isEnd = isEmitted(decision) && decision.step === round.tokens.length - 1;
   const nodes = all
-    .filter(({ status }) => status !== "last" || ended)
+    .filter(({ status }) => status !== "last" || isEnd)
     .map((node) => {
       const status = node.status === "last" ? "last" : statusAt(node, decision, round);
-      return { node, status, ...at(node.path), from: at(node.path.slice(0, -1)) };
+      return { node, status, ...placeOf(node.path), from: placeOf(node.path.slice(0, -1)) };
     });
   const spacing = lowest === 0 ? height : inner.y * zoom.scale;
   const down = Math.min(spacing, height - row - inner.y * lowest) - LINE;
   const room = isFalling ? Math.max(2, Math.floor((down * Math.SQRT2) / CHARACTER)) : across;
-  return { root: at([]), nodes, spacing, isFalling, room };
+  return { root: placeOf([]), nodes, spacing, isFalling, room };
 }
 
 // Chooses the labels to draw so that none overlap. Labels of accepted tokens and of the round's last token
 // are chosen first. reach(node): pixels from the node's mark to the end of its label.
 export function thinned(nodes, reach) {
-  const kept = [];
+  const chosen = [];
   const important = (item) => STATES.indexOf(item.status);
   const order = [...nodes].sort((a, b) => important(b) - important(a));
   return new Set(
     order.filter((item) => {
-      const free = kept.every((other) => {
-        const left = other.x < item.x ? other : item;
-        return Math.abs(other.y - item.y) >= LINE || Math.abs(other.x - item.x) >= reach(left);
+      const free = chosen.every((other) => {
+        const first = other.x < item.x ? other : item;
+        return Math.abs(other.y - item.y) >= LINE || Math.abs(other.x - item.x) >= reach(first);
       });
-      if (free) kept.push(item);
+      if (free) chosen.push(item);
       return free;
     }),
   );
@@ -174,14 +174,14 @@ class TreeView {
   }
 
   // Draws the labels. room: their most characters. isFalling: whether they are drawn at an angle, downwards.
-  drawNodes(shown, { spacing, isFalling, room }) {
+  drawNodes(items, { spacing, isFalling, room }) {
     const words = ({ node: { text } }) =>
       shortened(room < NARROW ? text.trim() || text : text, Math.min(room, LONGEST));
     const wide = (item) => pixelsOf(words(item), item.status);
-    const labelled = thinned(shown, isFalling ? () => LINE * Math.SQRT2 : wide);
+    const labelled = thinned(items, isFalling ? () => LINE * Math.SQRT2 : wide);
     const small = Math.min(1, Math.max(0.3, spacing / 20));
     const withPills = spacing >= CROWDED && !isFalling;
-    fillRows(this.nodes, shown, nodeElement, (group, item) => {
+    fillRows(this.nodes, items, nodeElement, (group, item) => {
       const { status, x, y } = item;
       const size = SIZE[status] * (["accepted", "last"].includes(status) ? Math.max(small, 0.7) : small);
       const [, pill, mark, text] = group.children;
@@ -208,18 +208,18 @@ class TreeView {
   inspect(lit) {
     const items = [...this.nodes.children].map((group) => this.meaning.get(group));
     const isHere = lit?.path !== undefined && lit.round === state.selected.round;
-    const found = isHere && items.find((item) => item && lit.path === pathKey(item.node.path));
-    if (found) setText(this.detail, described(found.node, found.status));
+    const item = isHere && items.find((item) => item && lit.path === pathKey(item.node.path));
+    if (item) setText(this.detail, described(item.node, item.status));
     else if (this.detail.firstChild !== this.hint[0]) this.detail.replaceChildren(...this.hint);
   }
 }
 
 // A click on a node selects the position at which the node was decided.
 function choose(view, target) {
-  const what = view.what(target);
+  const mark = view.what(target);
   const round = selectedRound();
-  if (!what) return;
-  const depth = what.path.split(".").length - 1;
+  if (!mark) return;
+  const depth = mark.path.split(".").length - 1;
   const item = view.meaning.get(target.closest(".node"));
   if (item.node.status !== "unvisited" && depth < round.tokens.length) select(round.number, depth);
 }

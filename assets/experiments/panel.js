@@ -22,18 +22,18 @@ export function mount(element, props, server) {
   let method = fields.method.default;
 
   function draw() {
-    const shown = view.figures.filter((figure) => !figure.method || figure.method === method);
-    for (const figure of shown) {
+    const figures = view.figures.filter((figure) => !figure.method || figure.method === method);
+    for (const figure of figures) {
       if (!plots.has(figure.id)) plots.set(figure.id, new Plot(props.plotly));
       plots.get(figure.id).show(figure);
     }
-    find(".plots").replaceChildren(...shown.map(({ id }) => plots.get(id).element));
-    contents(shown);
+    find(".plots").replaceChildren(...figures.map(({ id }) => plots.get(id).element));
+    contents(figures);
   }
 
   // Draws the list of contents: buttons, not links, because the address needs its fragment for something else.
-  function contents(shown) {
-    const entries = shown.map(({ id, title }) => [title, plots.get(id).element]);
+  function contents(figures) {
+    const entries = figures.map(({ id, title }) => [title, plots.get(id).element]);
     if (view.findings.length > 0) entries.push(["Findings", find(".findings")]);
     const items = entries.map(([title, target]) => {
       target.dataset.slide = title;
@@ -59,8 +59,8 @@ export function mount(element, props, server) {
 
   function take(answer) {
     view = answer;
-    const known = view.methods.map(([id]) => id);
-    if (!known.includes(method)) method = known[0];
+    const methods = view.methods.map(([id]) => id);
+    if (!methods.includes(method)) method = methods[0];
     setText(find(".about"), [view.about, view.note].filter(Boolean).join(" "));
     choices();
     find(".findings").hidden = view.findings.length === 0;

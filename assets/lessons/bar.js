@@ -5,7 +5,7 @@ import { isActive } from "../shared/store.js";
 import { make, makeButton, setText, zoomOf } from "../shared/view.js";
 import { follow } from "./notes.js";
 import { answer, answerOf, forget } from "./progress.js";
-import { ask, feedback, isRight, known, said } from "./question.js";
+import { answerWords, ask, feedback, isRight, textOf } from "./question.js";
 import { lastStep, outcomes, questionAt, result, setupAt, summary } from "./steps.js";
 import { lecturesOf, minutesUntil } from "./times.js";
 
@@ -31,10 +31,10 @@ const isBelow = () => matchMedia("(max-width: 67.4375em)").matches && !document.
 let newest = null;
 function lookAt(selector) {
   for (const element of document.querySelectorAll(".lesson-look")) element.classList.remove("lesson-look");
-  const until = performance.now() + PATIENCE;
-  const asked = (newest = Symbol(selector));
+  const end = performance.now() + PATIENCE;
+  const request = (newest = Symbol(selector));
   const wait = () => {
-    if (asked !== newest || performance.now() > until) return;
+    if (request !== newest || performance.now() > end) return;
     const element = document.querySelector(selector);
     if (!element?.getBoundingClientRect().height) {
       element?.dispatchEvent(new Event("look", { bubbles: true })); // the element may be on another slide
@@ -43,7 +43,7 @@ function lookAt(selector) {
     element.classList.add("lesson-look");
     scrollTo(0, 0); // show as much as possible of what is above the element
     element.closest(".tabitem")?.scrollTo(0, 0); // on a projector the tab scrolls, not the page
-    const bring = () => asked === newest && element.scrollIntoView({ block: isBelow() ? "start" : "nearest" });
+    const bring = () => request === newest && element.scrollIntoView({ block: isBelow() ? "start" : "nearest" });
     bring();
     setTimeout(bring, SETTLED);
   };
@@ -53,9 +53,9 @@ function lookAt(selector) {
 
 // Presses the button that a step names, as soon as the fields have the step's values.
 function press(selector) {
-  const asked = newest;
+  const request = newest;
   const wait = () => {
-    if (asked !== newest) return;
+    if (request !== newest) return;
     /** @type {HTMLButtonElement | null} */
     const button = document.querySelector(selector);
     if (button?.checkVisibility() && !button.disabled) button.click();
@@ -73,13 +73,13 @@ function hide(selector) {
 }
 
 export class Bar {
-  // The bar. It calls moved() when a step opens and when the lesson ends.
-  constructor(element, lessons, moved) {
+  // The bar. It calls onMove() when a step opens and when the lesson ends.
+  constructor(element, lessons, onMove) {
     this.element = element.querySelector(".lesson");
     this.lessons = lessons;
     this.lectures = lecturesOf(lessons);
     this.lecture = null; // the lecture in progress, one of these
-    this.moved = moved;
+    this.moved = onMove;
     this.hall = null; // if a class predicts instead of this visitor: { isShown(lesson, step), show() }, otherwise null
     this.lesson = null;
     this.step = 0;
@@ -131,11 +131,11 @@ export class Bar {
     this.open(lecture.stops[0].lesson.id);
   }
 
-  // Opens a step of a lesson. shown: whether the answer is shown even if there is no prediction.
-  open(id, step = 0, shown = false) {
+  // Opens a step of a lesson. isRevealed: whether the answer is shown even if there is no prediction.
+  open(id, step = 0, isRevealed = false) {
     this.lesson = this.lessons[this.numberOf(id)];
     this.step = Math.min(Math.max(step, 0), lastStep(this.lesson));
-    this.shown = shown;
+    this.shown = isRevealed;
     if (!this.stop) this.lecture = null; // the lesson is not part of the lecture
     this.element.hidden = false;
     document.body.dataset.lesson = id;
@@ -195,14 +195,14 @@ export class Bar {
   }
 
   setUp() {
-    const wanted = setupAt(this.lesson, this.step, this.revealed);
-    document.body.toggleAttribute("data-predict", Boolean(wanted && (!this.question || !this.revealed)));
-    hide(wanted?.veil);
-    lend(wanted?.parts ?? {});
-    if (wanted) show(wanted);
-    lookAt(wanted?.look ?? null);
-    if (wanted?.press) press(wanted.press);
-    if (wanted?.parts.run && isActive()) this.find(".outcome").append(make("p", "note", BUSY));
+    const setup = setupAt(this.lesson, this.step, this.revealed);
+    document.body.toggleAttribute("data-predict", Boolean(setup && (!this.question || !this.revealed)));
+    hide(setup?.veil);
+    lend(setup?.parts ?? {});
+    if (setup) show(setup);
+    lookAt(setup?.look ?? null);
+    if (setup?.press) press(setup.press);
+    if (setup?.parts.run && isActive()) this.find(".outcome").append(make("p", "note", BUSY));
   }
 
   predict() {
@@ -277,26 +277,26 @@ export class Bar {
     if (!this.revealed) return;
     const [kind, words] =
       this.given === undefined
-        ? ["off", known(said(question, question.answer))]
+        ? ["off", answerWords(textOf(question, question.answer))]
         : [isRight(question, this.given) ? "right" : "off", feedback(question, this.given)];
     this.find(".outcome").append(make("p", `verdict ${kind}`, words), make("p", "", question.why));
   }
 
   // The outcome of each question. A wrong prediction links to the step that shows the answer.
   results() {
-    const again = ({ step }) => this.button("Look again", () => this.open(this.lesson.id, step, true), step);
-    const item = (outcome) => make("li", "", result(outcome), outcome.right ? "" : again(outcome));
+    const linkTo = ({ step }) => this.button("Look again", () => this.open(this.lesson.id, step, true), step);
+    const item = (outcome) => make("li", "", result(outcome), outcome.right ? "" : linkTo(outcome));
     return make("ul", "results", ...this.outcomes().map(item));
   }
 
   // The buttons at the end of a lesson.
   goingOn() {
     const { id, more } = this.lesson;
-    const again = () => {
+    const restart = () => {
       forget(id);
       this.open(id);
     };
-    const own = this.hall ? [] : [this.button("Predict again", again)];
+    const own = this.hall ? [] : [this.button("Predict again", restart)];
     return [...own, ...(more ? [this.button(more.label, () => show(more))] : [])];
   }
 
@@ -309,8 +309,8 @@ export class Bar {
   async share() {
     const url = new URL("?", location.href);
     url.searchParams.set("lesson", this.lesson.id);
-    const copied = await copyText(url.href);
-    setText(this.find(".share"), copied ? "Copied" : "See the address");
+    const isCopied = await copyText(url.href);
+    setText(this.find(".share"), isCopied ? "Copied" : "See the address");
     setTimeout(() => setText(this.find(".share"), "Copy link"), 1500);
   }
 }

@@ -24,13 +24,13 @@ function bar(parts, words, most) {
 }
 
 // The contents of a row that shows a text: the beginning, which all texts share, and the underlined rest.
-const written = ([shared, own]) => make("span", "text", shared, make("u", "", own));
+const textOf = ([shared, own]) => make("span", "text", shared, make("u", "", own));
 
 // The contents of a row: a text, one stack of parts, or several bars. isOpen: whether its words are left out.
 function contents({ bars, stack, text, words }, most, isOpen) {
-  if (text) return [written(isOpen ? ["", ""] : text)];
+  if (text) return [textOf(isOpen ? ["", ""] : text)];
   if (stack) return [bar(stack, isOpen ? "" : words, most)];
-  return bars.map(([actor, value, said]) => bar([[actor, value]], isOpen ? "" : (said ?? value), most));
+  return bars.map(([actor, value, words]) => bar([[actor, value]], isOpen ? "" : (words ?? value), most));
 }
 
 // The meaning of the colours in the board's stacks.

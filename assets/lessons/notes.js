@@ -22,16 +22,16 @@ let entered = 0; // when the current step was opened
 
 // Opens the window or brings it to the front. Returns false if the browser opens none.
 export function openNotes(bar) {
-  const opened = window.open("", NAME, "popup,width=640,height=680");
-  if (!opened) return false;
-  view = build(opened, bar);
+  const popup = window.open("", NAME, "popup,width=640,height=680");
+  if (!popup) return false;
+  view = build(popup, bar);
   draw(bar);
-  opened.focus();
+  popup.focus();
   return true;
 }
 
-function build(opened, bar) {
-  const { document } = opened;
+function build(popup, bar) {
+  const { document } = popup;
   const style = make("style", "", STYLE);
   document.title = "Presenter's notes";
   document.documentElement.lang = "en";
@@ -44,8 +44,8 @@ function build(opened, bar) {
   const next = makeButton("", "Next", () => bar.lesson && bar.advance());
   document.body.replaceChildren(make("main", "", ...Object.values(parts), back, next));
   document.addEventListener("keydown", (event) => bar.key(event));
-  const timer = setInterval(() => (opened.closed ? clearInterval(timer) : tick(bar)), EVERY);
-  return { ...parts, window: opened };
+  const timer = setInterval(() => (popup.closed ? clearInterval(timer) : tick(bar)), EVERY);
+  return { ...parts, window: popup };
 }
 
 // Updates the notes. The bar calls this function at each step.
@@ -66,10 +66,10 @@ function draw(bar) {
 
 function tick({ lesson, step, lecture, stop }) {
   if (!lesson) return setText(view.clock, "");
-  const [here, all] = [entered, began.at].map((at) => spoken(Date.now() - at));
+  const [ofStep, all] = [entered, began.at].map((time) => spoken(Date.now() - time));
   const own = minutesOf(lesson, step);
-  const planned = (stop?.from ?? 0) + minutesUntil(lesson, step);
-  const now = `This step: ${here}${own ? ` of ${own} min` : ""}.`;
-  const whole = `Since the ${lecture ? "lecture" : "lesson"} began: ${all}; by plan this step ends at ${planned} min.`;
-  setText(view.clock, `${now} ${whole}`);
+  const minutes = (stop?.from ?? 0) + minutesUntil(lesson, step);
+  const now = `This step: ${ofStep}${own ? ` of ${own} min` : ""}.`;
+  const total = `Since the ${lecture ? "lecture" : "lesson"} began: ${all}; by plan this step ends at ${minutes} min.`;
+  setText(view.clock, `${now} ${total}`);
 }

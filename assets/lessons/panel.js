@@ -16,7 +16,7 @@ import { lastStep } from "./steps.js";
 let bar = null;
 const steps = observable(); // the event that announces each opened step, and the end
 let arrive;
-export const arrived = new Promise((done) => (arrive = done)); // resolves when the lesson of the address is open
+export const arrived = new Promise((resolve) => (arrive = resolve)); // resolves when the lesson of the address is open
 
 // The visitor's place: a lesson, its step, and whether the step asks a question; null outside of lessons.
 export const place = () => bar?.lesson && { lesson: bar.lesson.id, step: bar.step, asks: Boolean(bar.question) };
@@ -38,10 +38,10 @@ export function refresh() {
   bar.setUp();
 }
 
-// Opens a lesson at a step, counted from 0. shown: whether to show the answer of the step's question.
-export async function goTo(lesson, step = 0, shown = false) {
+// Opens a lesson at a step, counted from 0. isRevealed: whether to show the answer of the step's question.
+export async function goTo(lesson, step = 0, isRevealed = false) {
   await arrived;
-  bar.open(lesson, step, shown);
+  bar.open(lesson, step, isRevealed);
 }
 
 // Begins the short lecture (0) or the whole one (1), on the projector.
@@ -53,7 +53,7 @@ export async function beginLecture(which) {
 
 // lessons: the address of the file with all lessons.
 export async function mountLesson(element, { lessons: address }) {
-  const lessons = await fetched(address).catch(() => null);
+  const lessons = await fetchJson(address).catch(() => null);
   if (!lessons) return tell(["The lessons could not be loaded. Load the page again."]);
   bar = new Bar(element, lessons, steps.notify);
   const notes = element.querySelector(".notes");
@@ -62,26 +62,26 @@ export async function mountLesson(element, { lessons: address }) {
   arrive();
 }
 
-async function fetched(address) {
+async function fetchJson(address) {
   const answer = await fetch(new URL(address, document.baseURI).href);
   return answer.ok ? answer.json() : null;
 }
 
 // Opens the lesson and the step that the address names. The address counts steps from 1.
-function openAsked(lessons, asked) {
-  bar.lecture = bar.lectures.find(({ minutes }) => String(minutes) === asked.get("lecture")) ?? null;
-  if (asked.has("lecture") && !bar.lecture) {
+function openAsked(lessons, query) {
+  bar.lecture = bar.lectures.find(({ minutes }) => String(minutes) === query.get("lecture")) ?? null;
+  if (query.has("lecture") && !bar.lecture) {
     const minutes = bar.lectures.map((each) => each.minutes).join(" or ");
-    tell([misfit("lecture", asked.get("lecture"), `${minutes}, the minutes of a lecture`)]);
+    tell([misfit("lecture", query.get("lecture"), `${minutes}, the minutes of a lecture`)]);
   }
-  const wanted = asked.get("lesson") ?? bar.lecture?.stops[0].lesson.id ?? null;
-  if (wanted === null) return;
-  const found = lessons.find(({ id }) => id === wanted);
-  if (!found) return tell([misfit("lesson", wanted, `one of ${lessons.map(({ id }) => id).join(", ")}`)]);
-  const [step, last] = [asked.get("step") ?? "1", lastStep(found) + 1];
+  const name = query.get("lesson") ?? bar.lecture?.stops[0].lesson.id ?? null;
+  if (name === null) return;
+  const lesson = lessons.find(({ id }) => id === name);
+  if (!lesson) return tell([misfit("lesson", name, `one of ${lessons.map(({ id }) => id).join(", ")}`)]);
+  const [step, last] = [query.get("step") ?? "1", lastStep(lesson) + 1];
   const fits = /^\d+$/.test(step) && Number(step) >= 1 && Number(step) <= last;
   if (!fits) tell([misfit("step", step, `a whole number from 1 to ${last}`)]);
-  bar.open(wanted, fits ? Number(step) - 1 : 0);
+  bar.open(name, fits ? Number(step) - 1 : 0);
 }
 
 function card(lesson, number) {
@@ -95,12 +95,12 @@ function card(lesson, number) {
 
 // The card of the lectures: the lessons of the short one, with the minute at which each begins.
 function drawLectures(card) {
-  const [short, whole] = bar.lectures;
+  const [short, full] = bar.lectures;
   setText(card.querySelector("h3"), `A lecture of ${short.minutes} minutes`);
   const route = short.stops.map(({ lesson, from }) => make("li", "", make("b", "", `${from} min`), lesson.title));
   card.querySelector(".route").append(...route);
   const buttons = card.querySelectorAll("button");
-  setText(buttons[1], `All lessons: ${whole.minutes} minutes`);
+  setText(buttons[1], `All lessons: ${full.minutes} minutes`);
   for (const i of [0, 1]) buttons[i].addEventListener("click", () => beginLecture(i));
   card.hidden = false;
 }
@@ -112,17 +112,17 @@ export async function mount(element) {
   const items = lessons.map(card);
   element.querySelector(".lessons").append(...items);
   drawLectures(element.querySelector(".lecture"));
-  const again = element.querySelector(".forget");
-  again.addEventListener("click", () => forget());
+  const button = element.querySelector(".forget");
+  button.addEventListener("click", () => forget());
   const draw = onFrame(() => {
-    const done = lessons.map(({ id, questions }) => questions.filter((_, i) => answerOf(id, i) !== undefined).length);
+    const counts = lessons.map(({ id, questions }) => questions.filter((_, i) => answerOf(id, i) !== undefined).length);
     lessons.forEach((lesson, i) => {
       const [note, start] = items[i].querySelectorAll(".progress, .start");
-      setText(note, `${done[i]} of ${lesson.questions.length} questions answered`);
-      setText(start, done[i] === 0 ? "Start" : done[i] < lesson.questions.length ? "Continue" : "Read again");
+      setText(note, `${counts[i]} of ${lesson.questions.length} questions answered`);
+      setText(start, counts[i] === 0 ? "Start" : counts[i] < lesson.questions.length ? "Continue" : "Read again");
       start.setAttribute("aria-label", `${start.textContent}: ${lesson.title}`);
     });
-    again.hidden = done.every((count) => count === 0);
+    button.hidden = counts.every((count) => count === 0);
   });
   onProgress(draw);
   mountBoard(element.querySelector(".board"));

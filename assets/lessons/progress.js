@@ -5,10 +5,10 @@ import { observable } from "../shared/observable.js";
 
 const PLACE = "specdec.lessons";
 const progress = observable();
-const stored = keptValue(PLACE);
-let answers = stored && typeof stored === "object" ? stored : {};
+const saved = keptValue(PLACE);
+let answers = saved && typeof saved === "object" ? saved : {};
 
-function changed() {
+function save() {
   keep(PLACE, JSON.stringify(answers));
   progress.notify();
 }
@@ -17,14 +17,14 @@ export const answerOf = (lesson, question) => answers[lesson]?.[question];
 
 export function answer(lesson, question, value) {
   answers[lesson] = { ...answers[lesson], [question]: value };
-  changed();
+  save();
 }
 
 // Deletes the answers of one lesson, or of all lessons.
 export function forget(lesson) {
   if (lesson) delete answers[lesson];
   else answers = {};
-  changed();
+  save();
 }
 
 export function onProgress(listener) {

@@ -2,7 +2,7 @@
 
 import { make } from "../shared/view.js";
 import { drawBoard } from "./board.js";
-import { said } from "./question.js";
+import { textOf } from "./question.js";
 
 const LINES = 2; // lines to write on below each question
 
@@ -14,7 +14,7 @@ function field({ choices, percent, range }) {
   return make("p", "number", `My prediction: __________ ${unit}`);
 }
 
-function asked(question, number) {
+function section(question, number) {
   const lines = Array.from({ length: LINES }, () => make("hr"));
   const room = make("div", "room", make("p", "note", "Because:"), ...lines);
   const title = make("h2", "", `Question ${number}`);
@@ -22,7 +22,7 @@ function asked(question, number) {
 }
 
 function answered(question, number) {
-  const title = make("h2", "", `Question ${number}: ${said(question, question.answer)}`);
+  const title = make("h2", "", `Question ${number}: ${textOf(question, question.answer)}`);
   return make("section", "", title, ...paragraphs(question.why));
 }
 
@@ -41,7 +41,7 @@ function drawSheet(lesson, number) {
     make("h1", "", `Lesson ${number}: ${lesson.title}`),
     ...paragraphs(lesson.read.replace(/\n(Here|Beside) .*$/s, "")),
     make("div", "figure", drawBoard(lesson.boards[lesson.figure], { open: true })),
-    ...lesson.questions.map((question, i) => asked(question, i + 1)),
+    ...lesson.questions.map((question, i) => section(question, i + 1)),
     make("p", "note", `On a screen: ${address(lesson)}`),
   );
   const answers = make(

@@ -1,7 +1,7 @@
 // The steps of a lesson as plain data: what each step shows, and what the visitor predicted. Step 0 has a
 // text to read, the next steps ask questions, and the last step is a summary.
 
-import { isRight, said } from "./question.js";
+import { isRight, textOf } from "./question.js";
 
 export const lastStep = (lesson) => lesson.questions.length + 1;
 
@@ -23,18 +23,18 @@ export const outcomes = (lesson, answerOf) =>
   });
 
 // The result of the lesson in two sentences.
-export function summary(lesson, found) {
-  const answered = found.filter(({ given }) => given !== undefined);
+export function summary(lesson, outcomes) {
+  const answered = outcomes.filter(({ given }) => given !== undefined);
   const right = answered.filter((outcome) => outcome.right).length;
-  const skipped = found.length - answered.length;
-  const score = `You predicted ${right} of ${answered.length} right${skipped > 0 ? `; you skipped ${skipped} of ${found.length}` : ""}.`;
+  const skipped = outcomes.length - answered.length;
+  const score = `You predicted ${right} of ${answered.length} right${skipped > 0 ? `; you skipped ${skipped} of ${outcomes.length}` : ""}.`;
   return [`In short: ${lesson.gist}`, answered.length > 0 ? score : "You predicted no answer. These are the answers:"];
 }
 
 // The outcome of a question in words, for the list at the end.
 export function result({ question, step, given, right }) {
-  const answer = said(question, question.answer);
+  const answer = textOf(question, question.answer);
   if (given === undefined) return `– Question ${step}: the answer is ${answer}.`;
   if (right) return `✓ Question ${step}: ${answer}.`;
-  return `○ Question ${step}: you said ${said(question, given)}, the answer is ${answer}.`;
+  return `○ Question ${step}: you said ${textOf(question, given)}, the answer is ${answer}.`;
 }

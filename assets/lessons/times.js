@@ -1,7 +1,7 @@
 // The presenter's notes for the steps of a lesson, and the planned times of the steps, as plain data.
 
 import { sum } from "../shared/totals.js";
-import { said } from "./question.js";
+import { textOf } from "./question.js";
 import { lastStep, questionAt } from "./steps.js";
 
 // The minutes planned for a step. The summary is one sentence, for which no time is planned.
@@ -29,7 +29,7 @@ export function noteAt(lesson, step) {
     say:
       step === last ? "Which answer surprised you? Open that step again with “Look again”." : (question ?? lesson).say,
     ask: question ? question.ask : step === last ? lesson.gist : lesson.read,
-    answer: question ? `Answer: ${said(question, question.answer)}. ${question.why}` : "",
+    answer: question ? `Answer: ${textOf(question, question.answer)}. ${question.why}` : "",
     coming: coming ? `Next: ${coming.ask}` : step === last ? "" : "Next: the summary.",
   };
 }

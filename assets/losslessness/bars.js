@@ -17,7 +17,7 @@ export function tokensOf(i, size, length) {
 // Two standard errors of an observed share of n decodes.
 export const spread = (p, n) => (n > 0 ? 2 * Math.sqrt((p * (1 - p)) / n) : 0);
 
-export const beyond = (p, count, n) => n > 0 && Math.abs(count / n - p) > spread(p, n);
+export const isBeyond = (p, count, n) => n > 0 && Math.abs(count / n - p) > spread(p, n);
 
 // The largest share on the axis. It is fixed, unless a bar is longer.
 function ceiling(distribution, counts, n) {
@@ -31,17 +31,17 @@ function ceiling(distribution, counts, n) {
 // level whose labels fit neither horizontally nor vertically is left out. y: distance from the lower end of the bars.
 function levels(tokens, length, width) {
   const longest = Math.max(...tokens.map((token) => token.length)) * LETTER;
-  const planned = [];
+  const rows = [];
   let y = 4;
   for (let level = length - 1; level >= 0; level--) {
     const room = width / tokens.length ** (level + 1);
     const standing = room < longest + 4;
     if (standing && room < NARROWEST) continue;
     const height = standing ? longest + 8 : LINE;
-    planned.push({ level, y, room, standing, height });
+    rows.push({ level, y, room, standing, height });
     y += height;
   }
-  return { planned, height: y + 4 };
+  return { planned: rows, height: y + 4 };
 }
 
 function labelsOf({ level, y, room, standing, height }, tokens) {
@@ -103,7 +103,7 @@ export class Bars {
       const observed = n > 0 ? counts[i] / n : 0;
       const error = spread(p, n);
       const [reach, band, bar, line] = group.children;
-      const names = `outcome${beyond(p, counts[i], n) ? " beyond" : ""}${i === lit ? " lit" : ""}`;
+      const names = `outcome${isBeyond(p, counts[i], n) ? " beyond" : ""}${i === lit ? " lit" : ""}`;
       setAll(group, { class: names, "data-outcome": i });
       setAll(reach, { x: x - gap / 2, y: MARGIN.top, width: step, height: this.tall });
       const between = (low, high) => ({ y: y(high).toFixed(2), height: (y(low) - y(high)).toFixed(2) });
@@ -113,11 +113,11 @@ export class Bars {
     });
   }
 
-  drawLabels(planned, inner, height) {
-    const placed = JSON.stringify([inner, planned]);
-    if (this.placed === placed) return; // labels do not move during a check
-    this.placed = placed;
-    const all = planned.flatMap((level) => labelsOf(level, this.tokens));
+  drawLabels(rows, inner, height) {
+    const layout = JSON.stringify([inner, rows]);
+    if (this.placed === layout) return; // labels do not move during a check
+    this.placed = layout;
+    const all = rows.flatMap((level) => labelsOf(level, this.tokens));
     const labelElement = () => svg("text", { "text-anchor": "middle", dy: "0.35em" });
     fillRows(this.labels, all, labelElement, (text, label) => {
       setAll(text, { x: label.x.toFixed(1), y: label.y.toFixed(1), transform: label.turn });
@@ -126,6 +126,6 @@ export class Bars {
     // a gap separates groups of outcomes with the same first token
     const groups = this.tokens.slice(1).map((_, i) => MARGIN.left + ((i + 1) * inner) / this.tokens.length);
     const draw = (path, x) => setAll(path, { d: `M${x.toFixed(1)} ${MARGIN.top}V${height}` });
-    fillRows(this.rules, planned.length > 1 ? groups : [], () => svg("path"), draw);
+    fillRows(this.rules, rows.length > 1 ? groups : [], () => svg("path"), draw);
   }
 }

@@ -10,7 +10,7 @@ import { PValues } from "../shared/p_values.js";
 import { tableOf } from "../shared/plot.js";
 import { blockEfficiency } from "../shared/totals.js";
 import { onFrame, setText } from "../shared/view.js";
-import { Bars, beyond, spread, tokensOf } from "./bars.js";
+import { Bars, isBeyond, spread, tokensOf } from "./bars.js";
 import { begin, clearPast, isActive, repeat, showRecorded, state, stop, subscribe } from "./state.js";
 import { bounded, caught, count, statistic, verdict } from "./words.js";
 
@@ -98,14 +98,14 @@ class Lossless {
 
   writeSpread() {
     const { distribution, counts, decodes, setup } = state;
-    const outside = decodes > 0 ? distribution.filter((p, i) => beyond(p, counts[i], decodes)).length : 0;
-    const seen =
+    const outside = decodes > 0 ? distribution.filter((p, i) => isBeyond(p, counts[i], decodes)).length : 0;
+    const lead =
       decodes > 0
         ? `${outside} of ${distribution.length} bars are beyond ± 2 standard errors; chance alone gives about ${(0.05 * distribution.length).toFixed(1)}.`
         : `${distribution.length} possible continuations.`;
     const order = setup.tokens > 1 ? " Below a bar are its tokens, the first one at the bottom." : "";
     const missing = ` In each group, the last tokens are in the order ${this.props.tokens.join(", ")}.`;
-    setText(this.find(".spread"), seen + order + (this.levels < setup.tokens ? missing : ""));
+    setText(this.find(".spread"), lead + order + (this.levels < setup.tokens ? missing : ""));
   }
 
   nameOf(i) {
@@ -158,7 +158,7 @@ class Lossless {
     const { setup, tree, decodes, chi_square, calls, emitted } = check;
     const [value, freedom, p] = chi_square;
     const plain = setup.method === "ar";
-    const found = caught(check, this.props.alarm) ? "✗ difference" : "✓ none found";
+    const verdict = caught(check, this.props.alarm) ? "✗ difference" : "✓ none found";
     return [
       METHODS[setup.method],
       plain ? "–" : this.props.drafts[setup.draft].split(":")[0],
@@ -168,7 +168,7 @@ class Lossless {
       `${count(decodes)} × ${setup.tokens}`,
       `${statistic(value)} (${freedom})`,
       bounded(p),
-      found,
+      verdict,
     ];
   }
 
@@ -193,12 +193,12 @@ function mountForm({ faults, words }) {
     const { method, topology, broken, fault } = valuesOf(FORM);
     const own = Object.keys(faults).filter((name) => faults[name].method === method);
     if (own.length > 0 && !own.includes(fault)) field("fault").value = own[0];
-    const chosen = faults[own.includes(fault) ? fault : own[0]];
+    const entry = faults[own.includes(fault) ? fault : own[0]];
     field("broken").isDisabled = own.length === 0;
     info("broken", own.length > 0 ? words.breaks : words.nothing);
     for (const control of field("fault").controls) control.closest("label").hidden = !own.includes(control.value);
     field("fault").element.hidden = !broken || own.length === 0;
-    if (chosen) info("fault", chosen.words + (topology === "sequence" ? chosen.sequence : ""));
+    if (entry) info("fault", entry.words + (topology === "sequence" ? entry.sequence : ""));
     for (const name of ["topology", "k"]) field(name).isDisabled = method === "ar";
   };
 }

@@ -29,8 +29,8 @@ const live = new Live(state, apply, notify);
 export const { isActive } = live;
 
 // Shows the recorded check: before the visitor's first check, or again for a lesson that is about it.
-export function showRecorded(check, again = false) {
-  if (again && !isActive()) Object.assign(state, empty());
+export function showRecorded(check, isRepeat = false) {
+  if (isRepeat && !isActive()) Object.assign(state, empty());
   if (state.run === null) Object.assign(state, check);
   notify();
 }

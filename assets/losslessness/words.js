@@ -38,8 +38,8 @@ export function verdict(state, { alarm, faults }) {
     decodes < setup.decodes
       ? ` The server was busy, so the check ended at its time limit, after ${count(decodes)} of ${count(setup.decodes)} decodes. The end did not depend on the counts.`
       : "";
-  const found = finished(state, setup.fault && faults[setup.fault], alarm, early);
-  return phase === "recorded" ? { ...found, text: `${found.text} ${RECORDED}` } : found;
+  const verdict = finished(state, setup.fault && faults[setup.fault], alarm, early);
+  return phase === "recorded" ? { ...verdict, text: `${verdict.text} ${RECORDED}` } : verdict;
 }
 
 function finished(state, fault, alarm, early) {

@@ -94,74 +94,74 @@ export const fieldOf = (form, name) => forms[form]?.[name];
 // is too long …”, and no other one in this form. aliases: the names of fields by other names in messages.
 export function tellField(form, message, aliases = {}) {
   const [, name] = message.match(/^(?:[Tt]he )?(\S+) (?:=|is|has) /) ?? [];
-  const told = fieldOf(form, aliases[name] ?? name);
+  const field = fieldOf(form, aliases[name] ?? name);
   for (const field of Object.values(forms[form] ?? {})) field.tell(field.mistake);
-  if (told) tellBeside(told.element, message);
+  if (field) tellBeside(field.element, message);
 }
 
 // The values of all fields of a form, by name.
 export const valuesOf = (form) =>
   Object.fromEntries(Object.entries(forms[form] ?? {}).map(([name, field]) => [name, field.value]));
 
-// Registers the forms of `fields`, { form: { name: description } }, as parts of the address. changed() is
+// Registers the forms of `fields`, { form: { name: description } }, as parts of the address. onChange() is
 // called after each change. assign(form, values, isBase) sets some fields of a form. If isBase, these values
 // stay out of the address, which names the run that they belong to.
-export function mountFields({ fields, alone, follows }, offer, changed) {
+export function mountFields({ fields, alone, follows }, offer, onChange) {
   const base = {}; // base values by form
   const touched = new Set(); // values that the visitor set before this script ran take precedence over the address
-  for (const [form, of] of Object.entries(fields)) {
+  for (const [form, schemas] of Object.entries(fields)) {
     forms[form] = {};
-    for (const [name, described] of Object.entries(of)) {
+    for (const [name, described] of Object.entries(schemas)) {
       const field = new Field(form, name, described);
       if (written(field.value ?? "") !== written(described.default ?? "") && described.default !== undefined)
         touched.add(field);
       forms[form][name] = field;
-      field.element.addEventListener("input", changed);
+      field.element.addEventListener("input", onChange);
     }
   }
   // Values that follow from other fields of their form. If such a value is missing or empty, it is computed again.
   const following = (form) => (form === alone ? Object.entries(follows) : []);
 
-  function put(form, values) {
+  function write(form, values) {
     for (const [name, value] of Object.entries(values)) {
       const field = forms[form][name];
       if (field && !touched.has(field)) field.value = value;
     }
-    changed();
+    onChange();
   }
 
   function set(form, texts) {
     const name = (key) => (form === alone ? key : `${form}.${key}`);
     const { values, messages } = readAll(texts, fields[form], name);
-    for (const [key, others] of following(form))
-      if (texts[key] === undefined && others.some((other) => texts[other] !== undefined)) values[key] = "";
-    put(form, values);
+    for (const [key, sources] of following(form))
+      if (texts[key] === undefined && sources.some((other) => texts[other] !== undefined)) values[key] = "";
+    write(form, values);
     return messages;
   }
 
   function assign(form, values, isBase) {
     if (isBase) base[form] = values;
-    put(form, values);
+    write(form, values);
     touched.clear(); // the page has opened
   }
 
   // The values of a form that the address must contain: those that differ from the base, or without a base
   // from the default. Invalid values are left out, because a link must open, and so are unused ones.
   function get(form) {
-    const of = fields[form];
+    const schemas = fields[form];
     const now = valuesOf(form);
     const based = (key) => base[form]?.[key] !== undefined;
-    const right = Object.keys(of).filter((key) => forms[form][key].mistake === "" && !forms[form][key].isDisabled);
-    const rest = right.filter((key) => !based(key));
+    const right = Object.keys(schemas).filter((key) => forms[form][key].mistake === "" && !forms[form][key].isDisabled);
+    const plain = right.filter((key) => !based(key));
     const other = right.filter((key) => based(key) && written(now[key]) !== written(base[form][key]));
     const pick = (keys) => Object.fromEntries(keys.map((key) => [key, now[key]]));
-    const said = { ...differing(pick(rest), of), ...pick(other) };
-    for (const [key] of following(form)) if (said[key] === "") delete said[key];
-    return said;
+    const entries = { ...differing(pick(plain), schemas), ...pick(other) };
+    for (const [key] of following(form)) if (entries[key] === "") delete entries[key];
+    return entries;
   }
 
-  for (const [form, of] of Object.entries(fields)) {
-    const names = form === alone ? Object.keys(of) : undefined;
+  for (const [form, schemas] of Object.entries(fields)) {
+    const names = form === alone ? Object.keys(schemas) : undefined;
     offer(form, { get: () => get(form), set: (texts) => set(form, texts) }, names);
   }
   return { assign };

@@ -137,14 +137,14 @@ class Watch {
     this.hear(await this.server.cancel({ key }).catch(() => ({ error: "The server did not answer. Try again." })));
   }
 
-  // told: the state of the load, or { error }.
-  hear(told) {
-    this.refused = told.error ?? "";
-    if (told.status === "failed") tellFields(told.message, this.choice);
-    if (!told.error) return this.see(told);
-    tellFields(told.error);
+  // news: the state of the load, or { error }.
+  hear(news) {
+    this.refused = news.error ?? "";
+    if (news.status === "failed") tellFields(news.message, this.choice);
+    if (!news.error) return this.see(news);
+    tellFields(news.error);
     // Without a connection the page does not know whether a load goes on, until the server answers again.
-    show({ ...(told.error === LOST && state ? { ...state, status: "rest" } : {}), refused: told.error });
+    show({ ...(news.error === LOST && state ? { ...state, status: "rest" } : {}), refused: news.error });
     this.look(); // the reason may be a load that somebody else began
   }
 }
@@ -163,14 +163,14 @@ function tellFields(message, choice = {}) {
 
 // The description of the chosen pair. Computing its memory is slow, so it waits until the panel is visible.
 function describe(element, server, own) {
-  let described = "";
+  let last = "";
   return async () => {
     const { pair, device, target, draft } = valuesOf(FORM);
     if (pair === undefined) return; // the server's models are fixed
     for (const name of ["target", "draft"]) fieldOf(FORM, name).element.hidden = pair !== own;
     setText(fieldOf(FORM, "draft").element.querySelector(".info"), target && target === draft ? SAME : "");
-    if (!element.checkVisibility() || described === `${pair} ${device}`) return;
-    described = `${pair} ${device}`;
+    if (!element.checkVisibility() || last === `${pair} ${device}`) return;
+    last = `${pair} ${device}`;
     const { words, load, error } = await server.about({ pair, device }).catch(() => ({}));
     setText(fieldOf(FORM, "pair").element.querySelector(".info"), words ?? error ?? "");
     if (load) setText(document.getElementById("load-models"), load);
@@ -184,8 +184,8 @@ export function mountComparison(look) {
   subscribe(() => {
     if (run.recorded || !run.setup?.models || state === null || run.run === compared) return;
     compared = run.run;
-    const used = JSON.stringify(run.setup.models.map(({ name }) => name));
-    if (used !== JSON.stringify(state.models.map(({ name }) => name))) look();
+    const names = JSON.stringify(run.setup.models.map(({ name }) => name));
+    if (names !== JSON.stringify(state.models.map(({ name }) => name))) look();
   });
 }
 
@@ -203,10 +203,10 @@ let followed = null; // the pair that was loaded before
 function follow(models) {
   const { drafter } = valuesOf(FORM);
   const [from, to] = models.length === 1 ? ["model", "copies"] : ["copies", "model"];
-  if (models.length > 0 && drafter === from && models.length !== before) decode.assign({ drafter: to }, false);
-  before = models.length || before;
+  if (models.length > 0 && drafter === from && models.length !== lastCount) decode.assign({ drafter: to }, false);
+  lastCount = models.length || lastCount;
 }
-let before = 2; // names of models
+let lastCount = 2; // names of models
 
 // props.own: the entry of the menu of pairs with which a visitor names models.
 export function mountModels(element, { own }, server) {
@@ -215,17 +215,17 @@ export function mountModels(element, { own }, server) {
   const tell = mountFailure(find(".models-error"), "Load again", () => watch.load(watch.choice));
   const key = () => find("#models-key input")?.value ?? "";
   find("#models-key")?.addEventListener("input", ({ currentTarget }) => tellBeside(currentTarget, ""));
-  const about = describe(element, server, own);
-  onFields(about);
+  const describeChoice = describe(element, server, own);
+  onFields(describeChoice);
   onTab(() => {
-    about();
+    describeChoice();
     if (element.checkVisibility()) watch.look();
   });
   element.addEventListener("input", () => {
     if (!state || !isLoadActive(state)) setText(find(".outcome"), NO_LONGER);
   });
   find("#pair select")?.addEventListener("change", ({ target }) => {
-    about();
+    describeChoice();
     if (target.value === own) find("#target input").focus();
   });
   element.addEventListener("keydown", ({ key, target }) => {

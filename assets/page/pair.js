@@ -17,17 +17,17 @@ const FORMAT = /(\.gguf|[-._](i?q\d\w*|b?f16|f32)|[-_](instruct|chat|it|gguf))$/
 // A model's name without its folder, format and training: { family, size }, both for people.
 function partsOf(name) {
   if (OURS[name]) return OURS[name];
-  let rest = name.split("/").at(-1);
-  while (FORMAT.test(rest)) rest = rest.replace(FORMAT, "");
-  const size = rest.match(/[-_](\d+(\.\d+)?[bm])(?![a-z])/i);
-  const family = size ? rest.replace(size[0], "") : rest;
+  let words = name.split("/").at(-1);
+  while (FORMAT.test(words)) words = words.replace(FORMAT, "");
+  const size = words.match(/[-_](\d+(\.\d+)?[bm])(?![a-z])/i);
+  const family = size ? words.replace(size[0], "") : words;
   return {
     family: family.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase()),
     size: size?.[1].toUpperCase() ?? "",
   };
 }
 
-const named = ({ family, size }) => `${family} ${size}`.trim();
+const nameOf = ({ family, size }) => `${family} ${size}`.trim();
 const pairOf = (models) =>
   ["target", "draft"]
     .map((role) => models.find((model) => model.role === role))
@@ -38,9 +38,9 @@ const pairOf = (models) =>
 export function pairWords(models) {
   const [large, small] = pairOf(models);
   if (!large) return "";
-  if (!small) return `${named(large)} alone`;
+  if (!small) return `${nameOf(large)} alone`;
   const isFamily = small.family === large.family && small.size !== "";
-  return `${named(large)} checks, ${isFamily ? small.size : named(small)} guesses`;
+  return `${nameOf(large)} checks, ${isFamily ? small.size : nameOf(small)} guesses`;
 }
 
 const HERE = "this server, now";
@@ -58,8 +58,8 @@ export const writesCode = (models) => /coder/i.test(models?.[0]?.name ?? "");
 
 // Whether Generate would use another pair than the shown one. models: the server's.
 export function isOther(models) {
-  const [here, shown] = [models, state.setup?.models ?? []].map(pairWords);
-  return here !== "" && shown !== "" && here !== shown;
+  const [loaded, ofRun] = [models, state.setup?.models ?? []].map(pairWords);
+  return loaded !== "" && ofRun !== "" && loaded !== ofRun;
 }
 
 // Where the shown run comes from. For a file, the machine is unknown.
@@ -74,20 +74,20 @@ const questionOf = ({ recorded, setup }) => (setup?.chat && !recorded ? spoken(s
 export function mountPair(element) {
   document.getElementById("generate")?.setAttribute("aria-describedby", "next-pair");
   const parts = [".shown", ".question", ".next", ".loads"];
-  const [shown, question, next, loads] = parts.map((selector) => element.querySelector(selector));
+  const [pair, question, next, loads] = parts.map((selector) => element.querySelector(selector));
   const promise = document.querySelector("#claim .promise");
   const families = document.querySelectorAll("#prompts .family");
   let news = { models: [], status: "rest" };
   const draw = onFrame(() => {
-    const here = pairWords(news.models);
-    setText(shown, pairLine(state.setup?.models ?? [], origin(state)) || pairLine(news.models, origin(state)));
+    const loaded = pairWords(news.models);
+    setText(pair, pairLine(state.setup?.models ?? [], origin(state)) || pairLine(news.models, origin(state)));
     setText(question, isOther(news.models) ? "" : questionOf(state));
-    setText(next, isOther(news.models) ? `Generate uses: ${here}` : "");
+    setText(next, isOther(news.models) ? `Generate uses: ${loaded}` : "");
     setText(loads, isLoadActive(news) ? `${news.title.split(":")[0]} is loading` : "");
     const isSame = !state.setup || INVARIANT.includes(state.setup.method);
     if (promise) setText(promise, isSame ? "same text" : "same distribution of texts");
     promise?.classList.toggle("long", !isSame);
-    for (const family of here ? families : []) setText(family, pairOf(news.models)[0].family);
+    for (const family of loaded ? families : []) setText(family, pairOf(news.models)[0].family);
   });
   onModels((now) => {
     news = now;

@@ -25,27 +25,27 @@ function inAddress(on) {
 
 // The slides of the open view. All parts with the same `data-slide` are one slide; the other slides are hidden.
 function slidesOf(menu) {
-  const chosen = new Map(); // the chosen slide of each view
+  const slides = new Map(); // the chosen slide of each view
   const partsOf = (tab) => [...(tab?.querySelectorAll("[data-slide]") ?? [])];
 
   function show() {
     const tab = openTab();
     const parts = partsOf(tab);
     const names = [...new Set(parts.map(({ dataset }) => dataset.slide))];
-    const name = names.includes(chosen.get(tab)) ? chosen.get(tab) : names[0];
+    const name = names.includes(slides.get(tab)) ? slides.get(tab) : names[0];
     menu.replaceChildren(...names.map((text) => new Option(text, text, false, text === name)));
     menu.hidden = names.length < 2 || !isOn();
     for (const part of parts) part.toggleAttribute("data-aside", part.dataset.slide !== name);
   }
   menu.addEventListener("change", () => {
-    chosen.set(openTab(), menu.value);
+    slides.set(openTab(), menu.value);
     show();
   });
   // Switches to the slide that contains the element to look at.
   addEventListener("look", ({ target }) => {
     const [tab, part] = [openTab(), /** @type {Element} */ (target).closest("[data-slide]")];
     if (!isOn() || !tab?.contains(part)) return;
-    chosen.set(tab, /** @type {HTMLElement} */ (part).dataset.slide);
+    slides.set(tab, /** @type {HTMLElement} */ (part).dataset.slide);
     show();
   });
   const later = () => requestAnimationFrame(() => requestAnimationFrame(show)); // when the tab is there
@@ -99,7 +99,7 @@ export function mountProjector(element) {
   // In full screen the browser handles Esc itself and only reports that full screen ended.
   addEventListener("fullscreenchange", () => isOn() && !document.fullscreenElement && end());
   addEventListener("keydown", (event) => event.key === "Escape" && isOn() && !document.fullscreenElement && end());
-  const asked = new URLSearchParams(location.search).get("projector");
-  if (asked === "1") set(true);
-  else if (asked !== null) tell([misfit("projector", asked, "1")]);
+  const value = new URLSearchParams(location.search).get("projector");
+  if (value === "1") set(true);
+  else if (value !== null) tell([misfit("projector", value, "1")]);
 }

@@ -15,11 +15,11 @@ const foreign = (name) => KEPT.includes(name) || /^(__|utm_|view$|deep_link$|log
 const parts = new Map(); // the registered parts by name
 const waiting = new Map(); // values of parts that are not registered yet
 const alone = new Map(); // the field names of parts without a prefix
-const opened = [...new URLSearchParams(location.search)]; // the address with which the page was opened
+const initial = [...new URLSearchParams(location.search)]; // the address with which the page was opened
 // Before "auto" was the default, links to an optimal tree gave its k or its nodes without the topology.
-const given = opened.map(([name]) => name);
-if (!given.includes("topology") && ["k", "tree"].some((name) => given.includes(name)))
-  opened.push(["topology", "optimal"]);
+const names = initial.map(([name]) => name);
+if (!names.includes("topology") && ["k", "tree"].some((name) => names.includes(name)))
+  initial.push(["topology", "optimal"]);
 const early = []; // messages that came before the message box existed
 let telling = (messages) => void early.push(...messages);
 let following = false; // whether the address follows changes
@@ -33,7 +33,7 @@ function keyOf(part, name) {
 const nameOf = (part, key) => (alone.has(part) ? key : `${part}.${key}`);
 
 function fromAddress(part) {
-  const entries = opened.map(([name, text]) => [keyOf(part, name), text]).filter(([key]) => key !== undefined);
+  const entries = initial.map(([name, text]) => [keyOf(part, name), text]).filter(([key]) => key !== undefined);
   return entries.length > 0 ? Object.fromEntries(entries) : undefined;
 }
 
@@ -81,10 +81,10 @@ function open(values) {
 
 // Messages about names in the address that the page does not know, and about an unknown view.
 function strangers({ names, views, tabs }) {
-  const wanted = new URLSearchParams(location.search).get("tab");
-  const tab = wanted === null || tabs.includes(wanted) ? [] : [misfit("tab", wanted, `one of ${tabs.join(", ")}`)];
+  const name = new URLSearchParams(location.search).get("tab");
+  const tab = name === null || tabs.includes(name) ? [] : [misfit("tab", name, `one of ${tabs.join(", ")}`)];
   const ours = (name) => names.includes(name) || views.some((part) => name.startsWith(`${part}.`));
-  return [...tab, ...opened.filter(([name]) => !foreign(name) && !ours(name)).map(([name]) => unknown(name, names))];
+  return [...tab, ...initial.filter(([name]) => !foreign(name) && !ours(name)).map(([name]) => unknown(name, names))];
 }
 
 // The fields of a run's settings. assign(values, isBase) sets some; now() returns all, or null before they exist.
@@ -96,7 +96,7 @@ export function onFields(listener) {
   if (following) listener(null);
 }
 // Those of these names that the address contained when the page was opened.
-export const openedWith = (names) => opened.map(([name]) => name).filter((name) => names.includes(name));
+export const openedWith = (names) => initial.map(([name]) => name).filter((name) => names.includes(name));
 
 // Opens a view and sets values, as an address would: { tab, parts: { part: { key: text } } }.
 export function show({ tab: wanted, parts: values = {} }) {
@@ -119,7 +119,7 @@ function follow(event) {
 }
 
 // For each part that a lesson changed: its values before the lesson.
-const lent = new Map();
+const borrowed = new Map();
 
 const now = (part) => {
   const values = parts.has(part) ? Object.entries(parts.get(part).get()) : null;
@@ -130,11 +130,11 @@ const now = (part) => {
 // Sets `values`, { part: ... }, until the next call. Parts that are no longer among them get their old values
 // back. The shown run is not a setting and stays.
 export function lend(values) {
-  for (const part of Object.keys(values)) if (!lent.has(part) && part !== "run") lent.set(part, now(part));
-  for (const [part, before] of [...lent]) {
+  for (const part of Object.keys(values)) if (!borrowed.has(part) && part !== "run") borrowed.set(part, now(part));
+  for (const [part, old] of [...borrowed]) {
     if (part in values) continue;
-    lent.delete(part);
-    open({ [part]: before });
+    borrowed.delete(part);
+    open({ [part]: old });
   }
 }
 
@@ -144,13 +144,13 @@ function shorten(url) {
   const ours = [...parts.keys()].flatMap((part) =>
     [...url.searchParams.keys()].filter((name) => keyOf(part, name) !== undefined),
   );
-  const left = [];
+  const omitted = [];
   for (const name of ours.sort((a, b) => size(b) - size(a))) {
     if (url.href.length <= LONGEST) break;
     url.searchParams.delete(name);
-    left.push(name);
+    omitted.push(name);
   }
-  return left;
+  return omitted;
 }
 
 // The page's address with the current set-up, and the names of values that are too long for it.
@@ -196,8 +196,8 @@ function messenger(box) {
     box.hidden = true;
   });
   return (messages) => {
-    const told = new Set([...list.children].map((item) => item.textContent));
-    for (const message of new Set(messages)) if (!told.has(message)) list.append(make("li", "", message));
+    const texts = new Set([...list.children].map((item) => item.textContent));
+    for (const message of new Set(messages)) if (!texts.has(message)) list.append(make("li", "", message));
     box.hidden = list.children.length === 0;
   };
 }
@@ -236,10 +236,10 @@ function otherText() {
     : ` From this link ${METHODS[method]} may write another text, because auto chooses its trees anew.`;
 }
 
-async function copied(status) {
+async function copy(status) {
   const { text, left } = link();
-  const without = left.length > 0 ? ` The link does not contain ${left.join(", ")}, because it would be too long.` : "";
-  setText(status, ((await copyText(text)) ? "Copied." : "") + without + otherText());
+  const note = left.length > 0 ? ` The link does not contain ${left.join(", ")}, because it would be too long.` : "";
+  setText(status, ((await copyText(text)) ? "Copied." : "") + note + otherText());
   setTimeout(() => setText(status, ""), 4000);
 }
 
@@ -248,15 +248,15 @@ export function mountSetup(element, props) {
   telling = messenger(find(".told"));
   following = true;
   tell([...early, ...strangers(props)]);
-  const changed = () => {
+  const onChange = () => {
     touched(); // the visitor may have touched nothing: a run sets the tree that it measured
     heardOf.notify(null);
   };
   if (props.alone in props.fields) decode.now = () => valuesOf(props.alone);
-  const fields = mountFields(props, offer, changed);
+  const fields = mountFields(props, offer, onChange);
   decode.assign = (values, isBase) => fields.assign(props.alone, values, isBase);
   heardOf.notify(null);
-  find(".copy").addEventListener("click", () => copied(find(".copied")));
+  find(".copy").addEventListener("click", () => copy(find(".copied")));
   document.addEventListener("click", follow);
   for (const name of TOUCHES) document.addEventListener(name, touched, true);
 }

@@ -15,9 +15,9 @@ export function written(value) {
 }
 
 function rangeOf({ least = null, most = null, whole }) {
-  const what = whole ? "a whole number" : "a number";
-  if (least !== null && most !== null) return `${what} from ${least} to ${most}`;
-  return least === null ? what : `${what} of at least ${least}`;
+  const kind = whole ? "a whole number" : "a number";
+  if (least !== null && most !== null) return `${kind} from ${least} to ${most}`;
+  return least === null ? kind : `${kind} of at least ${least}`;
 }
 
 function readNumber(text, field) {
@@ -47,16 +47,16 @@ function readList(text, field) {
 
 // A tree in the server's notation: the number of children of each node, in level order, for existing nodes only.
 function readTree(text) {
-  let known = 1;
-  const exists = (count, row) => /^\d{1,4}$/.test(count) && row < known && Boolean((known += Number(count)));
+  let size = 1;
+  const exists = (count, row) => /^\d{1,4}$/.test(count) && row < size && Boolean((size += Number(count)));
   return text === "" || text.split(".").every(exists) ? text : undefined;
 }
 
 // A JSON list of questions and answers in turn.
 function readConversation(text) {
   try {
-    const said = JSON.parse(text || "[]");
-    return said.length % 2 === 0 && said.every((each) => typeof each === "string") ? text : undefined;
+    const turns = JSON.parse(text || "[]");
+    return turns.length % 2 === 0 && turns.every((each) => typeof each === "string") ? text : undefined;
   } catch {
     return undefined;
   }
@@ -132,6 +132,6 @@ export function differing(values, fields) {
   return Object.fromEntries(entries.map(([key, value]) => [key, (fields[key].kind === "flag" ? flag : text)(value)]));
 }
 
-/** @param {string} name @param {string[]} known */
-export const unknown = (name, known) =>
-  `${shown(name)} in the address is not a setting of this page, so it was left out. The settings are: ${known.join(", ")}.`;
+/** @param {string} name @param {string[]} names */
+export const unknown = (name, names) =>
+  `${shown(name)} in the address is not a setting of this page, so it was left out. The settings are: ${names.join(", ")}.`;

@@ -10,10 +10,10 @@ const rows = () =>
 const viewsOf = ({ dataset }) => dataset.views.split(" ");
 const views = () => /** @type {HTMLElement[]} */ ([...document.querySelectorAll("#tabs > [role=tabpanel]")]);
 const idOf = (view) => view.id.replace("tab-", "");
-const opened = observable();
+const openings = observable();
 
 // Calls `listener` with the content of a view each time that it is opened.
-export const onTab = opened.subscribe;
+export const onTab = openings.subscribe;
 // The open view; the whole page if a panel is served alone.
 export const openTab = () => views().find(({ hidden }) => !hidden) ?? document.querySelector("main");
 
@@ -28,34 +28,34 @@ export function whenOpen(element, act) {
 // Opens the view of this name, or the first one. A place opens later at the view that it showed last.
 export function showTab(name) {
   const all = views();
-  const wanted = all.find((view) => idOf(view) === name) ?? all[0];
-  if (!wanted) return; // the panel may be served alone
-  for (const view of all) view.hidden = view !== wanted;
+  const target = all.find((view) => idOf(view) === name) ?? all[0];
+  if (!target) return; // the panel may be served alone
+  for (const view of all) view.hidden = view !== target;
   for (const tab of tabs()) {
-    const isOpen = viewsOf(tab).includes(idOf(wanted));
+    const isOpen = viewsOf(tab).includes(idOf(target));
     tab.setAttribute("aria-selected", String(isOpen));
     tab.tabIndex = isOpen ? 0 : -1;
     if (!isOpen) continue;
-    tab.dataset.opens = idOf(wanted);
-    tab.setAttribute("aria-controls", wanted.id);
+    tab.dataset.opens = idOf(target);
+    tab.setAttribute("aria-controls", target.id);
   }
   for (const row of rows().slice(1)) row.hidden = !row.querySelector('[aria-selected="true"]');
-  opened.notify(wanted);
+  openings.notify(target);
 }
 
 // The view that an address names. Old addresses of codecs, which were part of the experiments, open today's view.
-function named(address) {
-  const asked = new URLSearchParams(address);
-  const isOfCodecs = [...asked.keys()].some((name) => name.startsWith("codec."));
-  return asked.get("tab") === "experiments" && isOfCodecs ? "codecs" : asked.get("tab");
+function tabOf(address) {
+  const query = new URLSearchParams(address);
+  const isOfCodecs = [...query.keys()].some((name) => name.startsWith("codec."));
+  return query.get("tab") === "experiments" && isOfCodecs ? "codecs" : query.get("tab");
 }
 
 // Opens a view and writes its name into the address, so that the browser's Back returns to the view before.
 export function goToTab(name) {
   if (views().length === 0) return; // the panel may be served alone
-  const before = openTab();
+  const old = openTab();
   showTab(name);
-  if (openTab() !== before) scrollTo(0, 0); // a link far down on a phone opens the top of the other view
+  if (openTab() !== old) scrollTo(0, 0); // a link far down on a phone opens the top of the other view
   const url = new URL(location.href);
   if (name === idOf(views()[0])) url.searchParams.delete("tab");
   else url.searchParams.set("tab", name);
@@ -68,14 +68,14 @@ export function mountTabs() {
     row.addEventListener("keydown", (event) => {
       const { key, target } = event;
       const all = /** @type {HTMLElement[]} */ ([...row.children]);
-      const at = all.indexOf(/** @type {HTMLElement} */ (target));
-      const to = key === "Home" ? 0 : key === "End" ? all.length - 1 : at + STEPS[key];
-      if (at < 0 || !(to >= 0 && to < all.length)) return;
+      const index = all.indexOf(/** @type {HTMLElement} */ (target));
+      const next = key === "Home" ? 0 : key === "End" ? all.length - 1 : index + STEPS[key];
+      if (index < 0 || !(next >= 0 && next < all.length)) return;
       event.preventDefault();
       event.stopPropagation();
-      all[to].click();
-      all[to].focus();
+      all[next].click();
+      all[next].focus();
     });
-  addEventListener("popstate", () => showTab(named(location.search)));
-  showTab(named(location.search));
+  addEventListener("popstate", () => showTab(tabOf(location.search)));
+  showTab(tabOf(location.search));
 }

@@ -21,8 +21,8 @@ const SHOWN = { acceptance: percent, draft_step: (value) => value.toFixed(3), re
 // The points at which the speed-up crosses that of plain decoding.
 function crossings(curve) {
   return curve.slice(1).flatMap(([k, , speedUp], i) => {
-    const [before, , last] = curve[i];
-    return last > 1 && speedUp < 1 ? [before + (last - 1) / (last - speedUp)] : [];
+    const [start, , last] = curve[i];
+    return last > 1 && speedUp < 1 ? [start + (last - 1) / (last - speedUp)] : [];
   });
 }
 
@@ -44,7 +44,7 @@ const namesOf = (models) => models.map(({ name }) => name).join("\n");
 const gainOf = ({ speed_up: gain, drafted }) =>
   drafted > 0 ? `${gain.toFixed(2)} times plain decoding` : "no gain, because plain decoding is as fast";
 
-const gainWords = (found) => `${speedWords(found)} in your last run${found.isBusy ? "; other work disturbed it" : ""}.`;
+const gainWords = (speed) => `${speedWords(speed)} in your last run${speed.isBusy ? "; other work disturbed it" : ""}.`;
 
 export function mount(element, props, server) {
   const find = (selector) => element.querySelector(selector);
@@ -56,8 +56,8 @@ export function mount(element, props, server) {
   let [preset, answer] = [null, null]; // no preset: the loaded pair, which is not measured yet
   /** @type {Record<string, any>} */
   let changes = {};
-  let again; // the timer of the next question during a measurement
-  let measured = null; // the answer about the loaded pair
+  let timer; // the timer of the next question during a measurement
+  let ofPair = null; // the answer about the loaded pair
   let news = { models: [], status: "rest" }; // names of the models
   let last = null; // the speed of the visitor's last run, and its models
 
@@ -65,32 +65,32 @@ export function mount(element, props, server) {
   function say() {
     const words = pairWords(news.models);
     const isKnown = last?.models === namesOf(news.models);
-    const gain = measured ? `${gainOf(measured)}.` : isKnown ? gainWords(last) : "not measured yet.";
-    const what = isLoadActive(news)
+    const gain = ofPair ? `${gainOf(ofPair)}.` : isKnown ? gainWords(last) : "not measured yet.";
+    const sentence = isLoadActive(news)
       ? `${news.title} is being loaded.`
       : `On this computer, with these two models: ${gain}`;
-    setText(find(".here"), what);
+    setText(find(".here"), sentence);
     const beside =
-      measured && isKnown ? `. Your last run was ${speedWords(last)}; the gain depends on text and temperature.` : "";
+      ofPair && isKnown ? `. Your last run was ${speedWords(last)}; the gain depends on text and temperature.` : "";
     setText(find(".names"), isLoadActive(news) ? "" : words + beside);
     find(".measure").disabled = isLoadActive(news) || news.models.length === 0;
-    find(".measure").hidden = measured !== null;
+    find(".measure").hidden = ofPair !== null;
     element.toggleAttribute("data-empty", answer === null);
   }
 
   // Shows or hides the progress of a measurement, { share, left }.
-  function progress(of) {
-    for (const part of ["progress", ".cancel"]) find(part).hidden = !of;
-    find(".measure").hidden = Boolean(of) || measured !== null;
-    if (of) find("progress").value = of.share;
-    setText(find(".left"), of ? (of.left > 0 ? `about ${Math.ceil(of.left)} s left` : "Measuring …") : "");
+  function progress(state) {
+    for (const part of ["progress", ".cancel"]) find(part).hidden = !state;
+    find(".measure").hidden = Boolean(state) || ofPair !== null;
+    if (state) find("progress").value = state.share;
+    setText(find(".left"), state ? (state.left > 0 ? `about ${Math.ceil(state.left)} s left` : "Measuring …") : "");
   }
 
   function cancel() {
-    clearTimeout(again);
+    clearTimeout(timer);
     asker.forget();
     progress(null);
-    if (preset === props.here && !measured) load(null, {});
+    if (preset === props.here && !ofPair) load(null, {});
   }
 
   // Another pair was loaded. The figures of the pair before do not apply to it.
@@ -101,7 +101,7 @@ export function mount(element, props, server) {
     const isReady = hasEnded && now.status === "ready" && now.isOwn;
     news = now;
     if (isOther || isLoadActive(now)) {
-      measured = null;
+      ofPair = null;
       if (preset === props.here) cancel();
     }
     if (isReady) load(props.here, {});
@@ -126,22 +126,22 @@ export function mount(element, props, server) {
     tellAfter(find(".measure"));
     answer = null;
     progress(null);
-    if (name === null) clearTimeout(again);
+    if (name === null) clearTimeout(timer);
     else ask();
     say();
   }
 
   function ask() {
-    clearTimeout(again);
+    clearTimeout(timer);
     if (preset === props.here && news.models.length === 0) return; // `take` asks as soon as the models are known
     const use = (next) => {
       progress(next.measuring);
       if (next.measuring) {
-        again = setTimeout(ask, ASK_AGAIN);
+        timer = setTimeout(ask, ASK_AGAIN);
         return;
       }
       answer = next;
-      if (preset === props.here && Object.keys(changes).length === 0) measured = next;
+      if (preset === props.here && Object.keys(changes).length === 0) ofPair = next;
       say();
       show();
     };
@@ -180,12 +180,12 @@ export function mount(element, props, server) {
   }
 
   // If the pair is measured already, perhaps by another visitor, the result is shown at once.
-  async function opened() {
+  async function onOpen() {
     if (preset !== null) return;
-    const known = await server.verdict({ preset: props.here, begins: false });
-    if (known.values && preset === null) load(props.here, {});
+    const answer = await server.verdict({ preset: props.here, begins: false });
+    if (answer.values && preset === null) load(props.here, {});
   }
-  const look = whenOpen(element, opened);
+  const look = whenOpen(element, onOpen);
 
   select.append(...props.presets.map(([id, name]) => new Option(name, id)));
   select.addEventListener("change", () => {

@@ -32,11 +32,11 @@ function lane() {
 }
 
 export class Lanes {
-  // changed(): called after an e was moved by hand.
-  constructor(element, tokens, changed) {
+  // onChange(): called after an e was moved by hand.
+  constructor(element, tokens, onChange) {
     this.svg = element;
     this.tokens = tokens;
-    this.changed = changed;
+    this.onChange = onChange;
     this.end = 1;
     this.dragged = -1;
     this.axis = svg("g", { class: "grid" });
@@ -61,8 +61,8 @@ export class Lanes {
     this.svg.addEventListener("pointermove", (event) => {
       if (this.dragged < 0) return;
       if (this.dragged >= this.tokens().length) return this.drop(); // the token was removed during the drag
-      const at = this.local(event) - this.offset;
-      this.set(this.dragged, ((at - this.left) / this.room) * this.end);
+      const x = this.local(event) - this.offset;
+      this.set(this.dragged, ((x - this.left) / this.room) * this.end);
     });
     for (const name of ["pointerup", "pointercancel"]) this.svg.addEventListener(name, () => this.drop());
     this.svg.addEventListener("keydown", (event) => this.key(event, index(event)));
@@ -102,7 +102,7 @@ export class Lanes {
   set(i, e) {
     const most = this.dragged < 0 ? 100 : this.end;
     this.tokens()[i].e = Math.min(Math.max(e, SMALLEST), most);
-    this.changed();
+    this.onChange();
   }
 
   draw() {
@@ -138,36 +138,36 @@ export class Lanes {
     );
     const x = this.x(token.e);
     setAll(part(".shared"), { x1: x, x2: x, y1: middle - bar - 6, y2: middle + bar + 6 });
-    const said = { e: `e = ${digits(token.e)}`, q: "", p: "" };
+    const words = { e: `e = ${digits(token.e)}`, q: "", p: "" };
     // a question of a lesson may hide the arrivals, because it asks for them
     if (!document.body.hasAttribute("data-veil"))
-      for (const side of ["q", "p"]) said[side] = `, e / ${side} = ${digits(finite(arrival(token.e, token[side])))}`;
+      for (const side of ["q", "p"]) words[side] = `, e / ${side} = ${digits(finite(arrival(token.e, token[side])))}`;
     setAll(part(".handle"), {
       transform: `translate(${x.toFixed(2)} ${middle.toFixed(1)})`,
       "aria-label": `e of ${token.name}`,
       "aria-valuenow": token.e.toFixed(3),
       "aria-valuemax": 100,
-      "aria-valuetext": said.e + said.q + said.p,
+      "aria-valuetext": words.e + words.q + words.p,
     });
   }
 
   drawBar(part, side, token, y, wins) {
     const time = arrival(token.e, token[side]);
-    const cut = time > this.end;
+    const isBeyond = time > this.end;
     const x = this.x(time);
     const place = { x: this.left, y, height: this.measures.bar, width: Math.max(x - this.left, 1) };
     setAll(part(`.bar-${side}`), { ...place, class: `bar-${side}${Number.isFinite(time) ? "" : " never"}` });
     const mark = wins ? (side === "q" ? "◆ " : "★ ") : "";
-    setText(part(`.time-${side}`), `${mark}${digits(finite(time))}${cut ? " ›" : ""}`);
+    setText(part(`.time-${side}`), `${mark}${digits(finite(time))}${isBeyond ? " ›" : ""}`);
     const name = `time-${side}${wins ? " wins" : ""}`;
     setAll(part(`.time-${side}`), { x: x + 6, y: y + this.measures.bar / 2 + 4.5, class: name });
   }
 
   drawAxis(y) {
     const values = ticks(this.end, Math.max(2, Math.floor(this.room / 90)));
-    const at = (x, below) => ({ x, y: y + below, "text-anchor": "middle" });
-    drawAxis(this.axis, values, (value) => [{}, at(this.x(value), 14)], String);
-    setAll(this.title, at(this.left + this.room / 2, 32));
+    const place = (x, below) => ({ x, y: y + below, "text-anchor": "middle" });
+    drawAxis(this.axis, values, (value) => [{}, place(this.x(value), 14)], String);
+    setAll(this.title, place(this.left + this.room / 2, 32));
   }
 }
 

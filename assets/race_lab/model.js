@@ -34,8 +34,8 @@ export function first(tokens, side) {
 /** @param {number[]} base @param {number} i @param {number} value @returns {number[]} */
 export function withEntry(base, i, value) {
   const set = Math.min(Math.max(value, 0), 1);
-  const others = base.reduce((sum, entry, j) => (j === i ? sum : sum + entry), 0);
-  const share = (entry) => (others > 0 ? entry / others : 1 / (base.length - 1));
+  const total = base.reduce((sum, entry, j) => (j === i ? sum : sum + entry), 0);
+  const share = (entry) => (total > 0 ? entry / total : 1 / (base.length - 1));
   return base.map((entry, j) => (j === i ? set : (1 - set) * share(entry)));
 }
 
@@ -47,9 +47,9 @@ export const excess = ({ p, q }) => (p - q > DUST ? p - q : 0);
 // normalise(max(p - q, 0)), or null if P equals Q.
 /** @param {{ p: number, q: number }[]} tokens @returns {number[] | null} */
 export function residual(tokens) {
-  const left = tokens.map(excess);
-  const mass = sum(left);
-  return mass > 0 ? left.map((entry) => entry / mass) : null;
+  const excesses = tokens.map(excess);
+  const mass = sum(excesses);
+  return mass > 0 ? excesses.map((entry) => entry / mass) : null;
 }
 
 // The tokens of the laboratory for a verified position of a run: its likeliest tokens, the winners of both
@@ -61,13 +61,13 @@ export function fromStep(step, visible) {
   const order = (row) => (winners.includes(row.token_id) ? 2 : Math.max(row.p, row.q));
   const rows = leading.sort((a, b) => order(b) - order(a)).slice(0, MOST - 1);
   const tokens = rows.map((row) => ({ name: visible(row.text), p: row.p, q: row.q, e: row.exponential }));
-  return [...tokens, rest(tokens)];
+  return [...tokens, otherToken(tokens)];
 }
 
 // No other token won a race in the run, so “other” gets an e with which it arrives after both winners.
-function rest(tokens) {
-  const left = (side) => Math.max(0, 1 - sum(tokens.map((token) => token[side])));
-  const [p, q] = [left("p"), left("q")];
+function otherToken(tokens) {
+  const missing = (side) => Math.max(0, 1 - sum(tokens.map((token) => token[side])));
+  const [p, q] = [missing("p"), missing("q")];
   const earliest = (side) => Math.min(...tokens.map((token) => arrival(token.e, token[side])));
   return { name: "other", p, q, e: Math.max(p * earliest("p"), q * earliest("q")) + exponential() };
 }

@@ -195,10 +195,10 @@ class RaceLab {
     this.ask("simulated", { seed }).finally(() => (this.find(".run-many").disabled = false));
   }
 
-  ask(what, also = {}) {
+  ask(name, also = {}) {
     const distributions = () => ({ p: this.tokens.map(({ p }) => p), q: this.tokens.map(({ q }) => q) });
     const use = (result) => [this.results, this.drafts].forEach((view) => view.show(result));
-    return this.asker.ask(() => this.server[what]({ ...distributions(), ...also }), use);
+    return this.asker.ask(() => this.server[name]({ ...distributions(), ...also }), use);
   }
 
   draw() {
@@ -255,12 +255,12 @@ class RaceLab {
   }
 
   drawResidual() {
-    const left = model.residual(this.tokens);
+    const residual = model.residual(this.tokens);
     const [body] = this.gsd.querySelector("table").tBodies;
-    const last = (i) => (left ? digits(left[i]) : "none: P = Q");
+    const last = (i) => (residual ? digits(residual[i]) : "none: P = Q");
     const row = (token, i) => [token.name, ...[token.p, token.q, model.excess(token)].map(digits), last(i)];
     fillTable(body, this.tokens.map(row));
-    [...body.rows].forEach((row, i) => row.style.setProperty("--share", left ? left[i] : 0));
+    [...body.rows].forEach((row, i) => row.style.setProperty("--share", residual ? residual[i] : 0));
   }
 
   verdict(section, accepted, text) {

@@ -53,9 +53,9 @@ function fillByIndex({ data, layout }, result) {
 function sentence(method, result) {
   const [, , low, high] = result.measured[method].running.at(-1);
   const exact = result[method];
-  const within = exact >= low - 1e-12 && exact <= high + 1e-12;
-  const where = within ? "contains" : "does not contain (as happens to one interval in twenty)";
-  return `${NAMES[method]} accepted ${interval(result.measured[method].running.at(-1).slice(1))} of ${result.races.toLocaleString("en")} first drafts; the interval ${where} the exact ${share(exact)}.`;
+  const contains = exact >= low - 1e-12 && exact <= high + 1e-12;
+  const words = contains ? "contains" : "does not contain (as happens to one interval in twenty)";
+  return `${NAMES[method]} accepted ${interval(result.measured[method].running.at(-1).slice(1))} of ${result.races.toLocaleString("en")} first drafts; the interval ${words} the exact ${share(exact)}.`;
 }
 
 export class Results {
@@ -114,9 +114,9 @@ export class Results {
   }
 
   writeTable(result) {
-    const measured = (method, index) => (result.measured ? interval(result.measured[method].by_index[index]) : "–");
-    const both = (index) => (method) => [share(result.by_index[method][index]), measured(method, index)];
-    const rows = result.by_index.ersd.map((_, index) => [index, ...METHODS.flatMap(both(index))]);
+    const intervalOf = (method, index) => (result.measured ? interval(result.measured[method].by_index[index]) : "–");
+    const cellsOf = (index) => (method) => [share(result.by_index[method][index]), intervalOf(method, index)];
+    const rows = result.by_index.ersd.map((_, index) => [index, ...METHODS.flatMap(cellsOf(index))]);
     fillTable(this.find(".index-table tbody"), rows);
   }
 }

@@ -38,12 +38,12 @@ function sameLength(name, list, length) {
 
 // Scales the values to sum 1, because rounded digits need not add up to 1.
 function scaled(name, weights) {
-  const whole = sum(weights);
-  if (!(Math.abs(whole - 1) < 0.01))
+  const total = sum(weights);
+  if (!(Math.abs(total - 1) < 0.01))
     throw new RangeError(
-      `race.${name} = “${written(weights)}” adds up to ${Number(whole.toFixed(4))}: probabilities must add up to 1.`,
+      `race.${name} = “${written(weights)}” adds up to ${Number(total.toFixed(4))}: probabilities must add up to 1.`,
     );
-  return weights.map((weight) => weight / whole);
+  return weights.map((weight) => weight / total);
 }
 
 // start: the values { u, many } with which the laboratory opened.

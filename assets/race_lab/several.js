@@ -25,10 +25,10 @@ export function fillDrafts({ data, layout }, drafts) {
 
 // The acceptance of each rule with three drafts, and the optimum.
 export function draftsSentence(drafts, n = TOLD) {
-  const at = (name) => share(drafts[name][n - 1]);
-  const of = (optimum, independent, how) => {
+  const shareOf = (name) => share(drafts[name][n - 1]);
+  const wordsOf = (optimum, independent, how) => {
     const names = rules(drafts).filter((name) => INDEPENDENT.includes(name) === independent);
-    return `${names.map((name) => `${NAMES[name]} ${at(name)}`).join(" and ")}, where at most ${at(optimum)} is possible ${how}`;
+    return `${names.map((name) => `${NAMES[name]} ${shareOf(name)}`).join(" and ")}, where at most ${shareOf(optimum)} is possible ${how}`;
   };
-  return `Acceptance with ${n} drafts: ${of("optimum", false, "without replacement")}; ${of("drawn", true, "with independent draws")}.`;
+  return `Acceptance with ${n} drafts: ${wordsOf("optimum", false, "without replacement")}; ${wordsOf("drawn", true, "with independent draws")}.`;
 }

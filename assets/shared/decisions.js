@@ -2,15 +2,15 @@
 
 /** @import { Decision, Node, Round } from "../types.d.ts" */
 
-const known = new WeakMap();
+const cache = new WeakMap();
 
 // All decisions of a round, in order: { kind, step, trial }. kind: "draft" (the tree is drafted and nothing
 // is checked yet), "rejected" (a test of GSD fails), or the kind of the emitted token. step: the position in
 // the round. trial: the number of GSD's test at this position, or null.
 /** @param {Round} round @param {string} method @returns {Decision[]} */
 export function decisions(round, method) {
-  if (!known.has(round)) known.set(round, list(round, method));
-  return known.get(round);
+  if (!cache.has(round)) cache.set(round, list(round, method));
+  return cache.get(round);
 }
 
 /** @param {Round} round @param {string} method @returns {Decision[]} */

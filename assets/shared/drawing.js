@@ -97,9 +97,9 @@ export class Drawing {
     new ResizeObserver(() => this.measure(element) && this.draw()).observe(element);
   }
 
-  shown(seen) {
-    this.seen = seen;
-    if (seen && this.stale) this.draw();
+  shown(isVisible) {
+    this.seen = isVisible;
+    if (isVisible && this.stale) this.draw();
   }
 
   // Returns whether the element's size has changed.

@@ -3,10 +3,10 @@
 import { LOST } from "./server.js";
 import { make, makeButton, setMessage } from "./view.js";
 
-// box: the element of the message. label: the text of the button. again(): begins the work with the same settings.
+// box: the element of the message. label: the text of the button. retry(): begins the work with the same settings.
 // Returns the function that shows a message, or none.
-export function mountFailure(box, label, again) {
-  const line = make("p", "go-on", makeButton("", label, again));
+export function mountFailure(box, label, retry) {
+  const line = make("p", "go-on", makeButton("", label, retry));
   box.after(line);
   const tell = (message = "") => {
     setMessage(box, message);

@@ -85,12 +85,12 @@ export function mountGlossary() {
   const note = Object.assign(make("div", "term-note"), { id: "term-note", role: "tooltip", hidden: true });
   document.querySelector(".shell").append(note);
   const tell = ({ target }) => {
-    const found = target instanceof Element && termOf(target);
-    note.hidden = !found;
-    if (!found) return;
-    note.textContent = found.text;
-    found.element.setAttribute("aria-describedby", note.id);
-    const { left, bottom, top } = found.element.getBoundingClientRect();
+    const term = target instanceof Element && termOf(target);
+    note.hidden = !term;
+    if (!term) return;
+    note.textContent = term.text;
+    term.element.setAttribute("aria-describedby", note.id);
+    const { left, bottom, top } = term.element.getBoundingClientRect();
     const { offsetWidth: width, offsetHeight: height } = note;
     const zoom = zoomOf(note);
     note.style.left = `${Math.max(8, Math.min(left / zoom, innerWidth / zoom - width - 8))}px`;

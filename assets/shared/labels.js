@@ -9,12 +9,12 @@ const HIDDEN =
 const JOINING = /^[\u061C\u200C-\u200F\uFE00-\uFE0F]+$/u;
 const SPECIAL = new RegExp(`(\\r\\n|\\n|${HIDDEN.source})`, "u");
 
-const named = (char) => `[U+${char.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`;
+const codeOf = (char) => `[U+${char.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`;
 
 function picture(char) {
   if (char === "\n") return "⏎";
   if (char === "\t") return "⇥";
-  return HIDDEN.test(char) ? named(char) : char;
+  return HIDDEN.test(char) ? codeOf(char) : char;
 }
 
 // A token on one line: spaces, line ends and controls become visible symbols, and many spaces their number.
@@ -22,8 +22,8 @@ function picture(char) {
 export function visible(text) {
   if (text === "") return "…"; // part of a character that later tokens complete
   const characters = [...text.replaceAll("\r\n", "\n").replaceAll(" ", "␣")];
-  const shown = characters.map(JOINING.test(text) ? named : picture).join("");
-  return shown.replace(/␣{3,}/g, (spaces) => `␣×${spaces.length}`); // an indentation
+  const words = characters.map(JOINING.test(text) ? codeOf : picture).join("");
+  return words.replace(/␣{3,}/g, (spaces) => `␣×${spaces.length}`); // an indentation
 }
 
 // A token in quotes, whatever the direction of the text around it. length: as for `shortened`.
@@ -72,8 +72,8 @@ export function tokenElement(kind, text) {
 /** @param {number} n @param {string} word */
 export const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
-/** @param {number} part @param {number} whole */
-export const percent = (part, whole) => (whole > 0 ? `${Math.round((100 * part) / whole)}%` : "–");
+/** @param {number} part @param {number} total */
+export const percent = (part, total) => (total > 0 ? `${Math.round((100 * part) / total)}%` : "–");
 
 // A share or a probability as a percentage with one decimal place, or two if it is below 10%. A share that rounds to 0 is “0.0%”.
 /** @param {number} value */

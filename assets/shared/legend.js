@@ -44,9 +44,9 @@ export function legend(element, traces, redraw) {
 
 function entry(name, members, redraw) {
   const button = makeButton("curve", [swatch(members), make("span", "", name)], () => {
-    const shown = button.getAttribute("aria-pressed") !== "true";
-    button.setAttribute("aria-pressed", String(shown));
-    for (const trace of members) trace.visible = shown;
+    const isShown = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", String(isShown));
+    for (const trace of members) trace.visible = isShown;
     redraw();
   });
   button.title = "Show or hide this curve";

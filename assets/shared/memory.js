@@ -1,7 +1,7 @@
 // Texts that the browser stores for this page, by name. If it refuses, reading gives null and writing nothing.
 
 /** The kept text, or null. @param {"localStorage" | "sessionStorage"} [storage] */
-export function kept(name, storage = "localStorage") {
+export function keptText(name, storage = "localStorage") {
   try {
     return globalThis[storage].getItem(name);
   } catch {
@@ -12,7 +12,7 @@ export function kept(name, storage = "localStorage") {
 /** The value that was kept as JSON, or null. @param {"localStorage" | "sessionStorage"} [storage] */
 export function keptValue(name, storage) {
   try {
-    return JSON.parse(kept(name, storage));
+    return JSON.parse(keptText(name, storage));
   } catch {
     return null; // another program wrote the text
   }

@@ -4,8 +4,8 @@ export function observable() {
   const listeners = new Set();
   return {
     subscribe: (listener) => listeners.add(listener),
-    notify: (what = undefined) => {
-      for (const listener of listeners) listener(what);
+    notify: (value = undefined) => {
+      for (const listener of listeners) listener(value);
     },
   };
 }

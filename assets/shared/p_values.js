@@ -46,17 +46,17 @@ export class PValues {
     });
     const last = places[chosen].at(-1);
     setAll(this.end, { visibility: last ? "visible" : "hidden", transform: `translate(${last ?? "0 0"})` });
-    const at = here === null ? 0 : x(here);
-    setAll(this.here, { x1: at, x2: at, y1: MARGIN.top, y2: bottom, visibility: here === null ? "hidden" : "visible" });
+    const x1 = here === null ? 0 : x(here);
+    setAll(this.here, { x1, x2: x1, y1: MARGIN.top, y2: bottom, visibility: here === null ? "hidden" : "visible" });
   }
 
   drawAxes(x, y, { most, low, right, bottom, isCut }) {
     const step = Math.ceil(low / 7);
     const powers = Array.from({ length: Math.floor(low / step) + 1 }, (_, i) => i * step);
     const row = (power) => {
-      const at = y(10 ** -power);
-      const line = { x1: MARGIN.left, x2: right, y1: at, y2: at };
-      return [line, { x: MARGIN.left - 6, y: at + 4, "text-anchor": "end" }];
+      const y1 = y(10 ** -power);
+      const line = { x1: MARGIN.left, x2: right, y1, y2: y1 };
+      return [line, { x: MARGIN.left - 6, y: y1 + 4, "text-anchor": "end" }];
     };
     const label = (power) => `${isCut && power === low ? "≤ " : ""}10⁻${superscript(power)}`;
     drawAxis(this.rows, powers, row, (power) => (power === 0 ? "1" : label(power)));

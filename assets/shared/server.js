@@ -1,6 +1,6 @@
 // The connection of the page to its server: questions with one answer, and streams of updates.
 
-export const at = (address) => new URL(address, document.baseURI).href;
+export const urlOf = (address) => new URL(address, document.baseURI).href;
 
 // On a Space with a shared GPU, this page is in a frame of the Hugging Face hub. This code asks the hub's page for
 // headers that charge a run to the visitor's own quota, as `@gradio/client` does.
@@ -23,12 +23,12 @@ const PATIENCE = 2000; // milliseconds within which the hub's page must answer
 
 function hubHeaders() {
   if (!hubAnswers) return {};
-  return new Promise((done) => {
+  return new Promise((resolve) => {
     const channel = new MessageChannel();
     const answered = (headers) => {
       clearTimeout(timer);
       channel.port1.close();
-      done(headers ?? {});
+      resolve(headers ?? {});
     };
     const timer = setTimeout(answered, PATIENCE);
     channel.port1.onmessage = ({ data }) => answered(data);
@@ -38,7 +38,7 @@ function hubHeaders() {
 
 function post(address, value, more = {}) {
   const headers = { "content-type": "application/json", ...more };
-  return fetch(at(address), { method: "POST", headers, body: JSON.stringify(value) });
+  return fetch(urlOf(address), { method: "POST", headers, body: JSON.stringify(value) });
 }
 
 // The functions of a panel: `await server.exact({ p, q })`. An answer is plain data, or { error }, a message.
@@ -92,7 +92,7 @@ export function stream(name, values, { update, ended }) {
     const answer = await post(address, values, await hubHeaders());
     const { event_id, detail } = await answer.json().catch(() => ({}));
     if (!event_id) return end(typeof detail === "string" ? detail : NOT_BEGUN);
-    source = new EventSource(at(`${address}/${event_id}`));
+    source = new EventSource(urlOf(`${address}/${event_id}`));
     if (isClosed) return close();
     alive();
     source.addEventListener("heartbeat", alive);

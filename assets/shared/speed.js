@@ -18,7 +18,7 @@ function shared({ rounds, timings }) {
 }
 
 // The number of rounds of the whole run, and of tokens of the whole text.
-function whole({ rounds, baseline }) {
+function totals({ rounds, baseline }) {
   const tokens = tokensIn(rounds);
   return { calls: rounds.length, tokens, plain: Math.min(tokens, baseline.length) };
 }
@@ -33,11 +33,11 @@ const perToken = (seconds, { calls, tokens, plain }) =>
 /** @param {{ rounds: Round[], baseline: Round[], timings: Timing[] }} run */
 export function speed(run) {
   if (run.timings.length < LEAST || run.rounds.length === 0) return null;
-  const [drawn, beginning] = [durations(run), shared(run)];
+  const [seconds, beginning] = [durations(run), shared(run)];
   const sorted = run.timings.map((timing) => perToken(timing, beginning)).sort((a, b) => a - b);
   const cut = sorted.length >= MANY ? 1 : 0;
-  const times = perToken(drawn, whole(run));
-  const scale = times / perToken(drawn, beginning);
+  const times = perToken(seconds, totals(run));
+  const scale = times / perToken(seconds, beginning);
   const [low, high] = [Math.min(times, scale * sorted[cut]), Math.max(times, scale * sorted[sorted.length - 1 - cut])];
   return { times, low, high, isBusy: !(high / low <= TOO_WIDE) };
 }
@@ -58,8 +58,8 @@ let latest = { key: [], seconds: { run: [], plain: [] } };
 function typical(rounds, repeats) {
   const medians = rounds.map((_, i) => median(repeats.map((seconds) => seconds[i])));
   const count = Math.min(rounds.length, ...repeats.map(({ length }) => length));
-  const whole = (seconds) => sum(seconds.slice(0, count));
-  const scale = median(repeats.map(whole)) / whole(medians) || 1;
+  const sumOf = (seconds) => sum(seconds.slice(0, count));
+  const scale = median(repeats.map(sumOf)) / sumOf(medians) || 1;
   return rounds.map((round, i) => (medians[i] === undefined ? decodingSeconds(round) : medians[i] * scale));
 }
 
@@ -84,7 +84,7 @@ export function equalTokens({ rounds, baseline }) {
 }
 
 // The result of a run of this speed in words: "1.6 times as fast (1.5 to 1.7), the same 64 tokens".
-export function resultWords(run, found, withInterval = true) {
+export function resultWords(run, result, withInterval = true) {
   const { length } = idsOf(run.rounds);
   const text =
     equalTokens(run) === length
@@ -92,7 +92,7 @@ export function resultWords(run, found, withInterval = true) {
       : INVARIANT.includes(run.setup.method)
         ? ""
         : "a text of the same distribution";
-  const words = [speedWords(found, withInterval), text].filter(Boolean).join(", ");
+  const words = [speedWords(result, withInterval), text].filter(Boolean).join(", ");
   return words[0].toUpperCase() + words.slice(1);
 }
 
@@ -100,7 +100,7 @@ const rounded = (value) => value.toFixed(1);
 
 // The speed in words: "1.3 times as fast (1.2 to 1.4)". The interval is left out if its ends are equal in
 // these digits, or where another line tells it.
-/** @param {{ times: number, low: number, high: number }} found */
+/** @param {{ times: number, low: number, high: number }} speed */
 export function speedWords({ times, low, high }, withInterval = true) {
   const interval = withInterval && rounded(low) !== rounded(high) ? ` (${rounded(low)} to ${rounded(high)})` : "";
   if (Number(rounded(low)) <= 1 && Number(rounded(high)) >= 1) return `about as fast as plain decoding here${interval}`;

@@ -37,12 +37,12 @@ export function receive(text) {
 
 // Shows a run from a list of all its updates, as if the visitor had begun it on this page.
 export function receiveAll(updates) {
-  live.run = `given ${(given += 1)}`;
+  live.run = `given ${(numRuns += 1)}`;
   Object.assign(state, { phase: "waiting", place: null, early: false, message: "" });
   notify();
   updates.forEach(receive);
 }
-let given = 0;
+let numRuns = 0;
 let parked = null; // the visitor's last run while a recorded one is shown
 
 export function subscribe(listener) {
@@ -73,7 +73,7 @@ export function stop() {
     const isComplete = state.phase === "baseline";
     const early = ["waiting", "choosing"].includes(state.phase);
     Object.assign(state, { early, phase: isComplete ? "done" : "stopped" });
-    if (isComplete && state.follow) rest();
+    if (isComplete && state.follow) selectPlace();
   }
   notify();
 }
@@ -97,7 +97,7 @@ function apply(update) {
   target.push(...update.rounds);
   state.phase = update.phase;
   if (state.follow && target === state.rounds && update.rounds.length > 0) selectLatest();
-  if (state.follow && state.phase === "done") rest();
+  if (state.follow && state.phase === "done") selectPlace();
 }
 
 function selectLatest() {
@@ -108,7 +108,7 @@ function selectLatest() {
 // Selects the place at which a finished run is shown. A recorded run names its most instructive place. Other
 // runs are shown at the last round with a tree of full size, because near the end of a text trees are cut,
 // and an accepted end of the text is invisible.
-function rest() {
+function selectPlace() {
   const { recorded, rounds } = state;
   state.veiled = false;
   if (recorded?.round !== undefined) return place(recorded.round, emission(decisionsOf(recorded.round), recorded.step));
@@ -122,7 +122,7 @@ function rest() {
 export function showAll() {
   toEnd();
   if (active() || state.rounds.length === 0) return;
-  rest();
+  selectPlace();
   notify();
 }
 
@@ -170,10 +170,10 @@ export const atEnd = () =>
   state.selected.round === state.rounds.length - 1 && state.decision === lastDecision(state.selected.round);
 
 // Moves by one decision, forwards (1) or back (-1), across rounds.
-/** @param {1 | -1} by */
-export function moveDecision(by) {
+/** @param {1 | -1} step */
+export function moveDecision(step) {
   const { round } = state.selected;
-  const decision = state.decision + by;
+  const decision = state.decision + step;
   if (round < 0) return;
   if (decision < 0) {
     if (round > 0) seek(round - 1);
@@ -183,13 +183,13 @@ export function moveDecision(by) {
 }
 
 // Moves to the end of this round or of the next one (1), or to the end of the previous one (-1).
-/** @param {1 | -1} by */
-export function moveRound(by) {
+/** @param {1 | -1} step */
+export function moveRound(step) {
   const { round } = state.selected;
   if (round < 0) return;
-  const inside = by > 0 && state.decision < lastDecision(round);
-  if (by < 0 && round === 0) seek(0, 0);
-  else seek(inside ? round : round + by);
+  const inside = step > 0 && state.decision < lastDecision(round);
+  if (step < 0 && round === 0) seek(0, 0);
+  else seek(inside ? round : round + step);
 }
 
 // The complete rounds up to the selected decision. Numbers must not reveal text that is still hidden.
@@ -205,18 +205,18 @@ export const selectedRound = () => state.rounds[state.selected.round];
 export const selectedDecision = () =>
   state.decision < 0 ? undefined : decisionsOf(state.selected.round)[state.decision];
 
-// Shows a complete run, at first with nothing visible; `about` describes it.
-export function show(run, about) {
+// Shows a complete run, at first with nothing visible; `entry` describes it.
+export function show(run, entry) {
   if (!parked && state.run !== null && !state.recorded) parked = { ...state, ...(active() ? { phase: "idle" } : {}) };
-  Object.assign(state, empty(), pending(), run, { run: `recorded ${(shown += 1)}`, recorded: about });
+  Object.assign(state, empty(), pending(), run, { run: `recorded ${(numRecorded += 1)}`, recorded: entry });
   seek(0, 0);
 }
-let shown = 0;
+let numRecorded = 0;
 
 // Restores the visitor's own run after a reload.
 export function restore(run) {
   Object.assign(state, empty(), run, { run: "kept" });
-  rest();
+  selectPlace();
   notify();
 }
 
@@ -245,10 +245,10 @@ export const isWriting = () => active() && state.phase !== "baseline";
 const lights = observable();
 let lit = null;
 
-/** @param {Lit | null} what */
-export function light(what) {
-  if (lit === what) return;
-  lit = what;
+/** @param {Lit | null} mark */
+export function light(mark) {
+  if (lit === mark) return;
+  lit = mark;
   lights.notify(lit);
 }
 

@@ -5,8 +5,8 @@
 // The middle of the known numbers; undefined if there are none.
 /** @param {number[]} numbers */
 export function median(numbers) {
-  const known = numbers.filter((number) => number !== undefined).sort((a, b) => a - b);
-  return known[Math.floor(known.length / 2)];
+  const sorted = numbers.filter((number) => number !== undefined).sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)];
 }
 
 export const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
@@ -84,10 +84,10 @@ export class Totals {
 
   // The run's acceptance under the names of `specdec.Generation.acceptance`.
   get acceptance() {
-    const reached = (position) => sum(this.histogram.slice(position));
+    const tail = (position) => sum(this.histogram.slice(position));
     return {
       mean_length: this.rounds ? this.tokens / this.rounds : 0,
-      rate_by_position: Array.from({ length: this.depth }, (_, i) => reached(i + 1) / reached(0)),
+      rate_by_position: Array.from({ length: this.depth }, (_, i) => tail(i + 1) / tail(0)),
       rate_by_index: Array.from(this.indices, ({ accepted, verified }) => accepted / verified),
       histogram: this.histogram,
       num_drafted: this.drafted,

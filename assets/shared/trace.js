@@ -16,12 +16,12 @@ const show = (value) => {
   return text.length > 40 ? `${text.slice(0, 39)}…` : text;
 };
 
-function must(holds, where, value, wanted) {
-  if (!holds) throw new Mistake(`${where || "the file"} is ${show(value)}; it should be ${wanted}`);
+function must(holds, where, value, expected) {
+  if (!holds) throw new Mistake(`${where || "the file"} is ${show(value)}; it should be ${expected}`);
 }
 
 // A description of a field's valid values.
-function wanted({ wanted: words, type, enum: names, minimum, maximum }) {
+function expectation({ wanted: words, type, enum: names, minimum, maximum }) {
   if (words) return words;
   if (names) return `one of ${names.join(", ")}`;
   if (type === "string") return `a text of at most ${MOST_CHARACTERS} characters`;
@@ -47,7 +47,7 @@ function check(value, field, where) {
     checkRecord(value, field.record, where);
     return;
   }
-  must(fits(value, field), where, value, wanted(field));
+  must(fits(value, field), where, value, expectation(field));
   if (field.items) value.forEach((item, i) => check(item, field.items, `${where}[${i}]`));
 }
 
@@ -62,13 +62,13 @@ function checkRecord(value, name, where) {
 
 // Checks the paths of a tree, including the root's.
 function checkTree(paths, where) {
-  const seen = new Set([""]);
+  const keys = new Set([""]);
   paths.forEach((path, i) => {
-    must(path.length > 0 && seen.has(path.slice(0, -1).join()), where(i), path, "below a node that comes before it");
-    must(!seen.has(path.join()), where(i), path, "listed once");
-    seen.add(path.join());
+    must(path.length > 0 && keys.has(path.slice(0, -1).join()), where(i), path, "below a node that comes before it");
+    must(!keys.has(path.join()), where(i), path, "listed once");
+    keys.add(path.join());
   });
-  return seen;
+  return keys;
 }
 
 // Checks further conditions that the panels need, beyond the types of the fields.
@@ -81,15 +81,15 @@ function checkRound(item, i, rounds = "rounds") {
   const pieces = item.tokens.map((token) => token.text).join("");
   must(item.text === pieces, `${where}.text`, item.text, `the text of its tokens, ${show(pieces)}`);
   const paths = item.nodes.map((node) => node.path);
-  const seen = checkTree(paths, (j) => `${where}.nodes[${j}].path`);
+  const keys = checkTree(paths, (j) => `${where}.nodes[${j}].path`);
   item.steps.forEach((step, j) => {
-    const known = step.path.length === 0 || seen.has(step.path.join());
-    must(known && step.path.length <= j, `${where}.steps[${j}].path`, step.path, "the path of a drafted node");
+    const exists = step.path.length === 0 || keys.has(step.path.join());
+    must(exists && step.path.length <= j, `${where}.steps[${j}].path`, step.path, "the path of a drafted node");
     step.trials.forEach((trial, i) => {
       const below =
         trial.path.length > step.path.length && trial.path.slice(0, step.path.length).join() === step.path.join();
       const path = `${where}.steps[${j}].trials[${i}].path`;
-      must(below && seen.has(trial.path.join()), path, trial.path, `a drafted node below [${step.path}]`);
+      must(below && keys.has(trial.path.join()), path, trial.path, `a drafted node below [${step.path}]`);
     });
   });
 }

@@ -8,9 +8,9 @@ function frame() {
   const all = [...draws];
   draws = new Set();
   all.forEach(attempt);
-  const then = looks;
+  const pending = looks;
   looks = [];
-  then.forEach(attempt);
+  pending.forEach(attempt);
 }
 
 // An error in one view does not affect the others.

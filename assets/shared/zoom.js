@@ -3,15 +3,15 @@
 const MOST = 24;
 
 export class Zoom {
-  constructor(element, changed) {
+  constructor(element, onChange) {
     this.element = element;
-    this.changed = changed;
+    this.onChange = onChange;
     this.scale = 1;
     this.x = 0;
     this.y = 0;
     this.pointers = new Map();
     element.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
-    element.addEventListener("pointerdown", (event) => this.pointers.set(event.pointerId, at(event)));
+    element.addEventListener("pointerdown", (event) => this.pointers.set(event.pointerId, placeOf(event)));
     element.addEventListener("pointermove", (event) => this.moved(event));
     for (const name of ["pointerup", "pointercancel", "pointerleave"]) {
       element.addEventListener(name, (event) => this.pointers.delete(event.pointerId));
@@ -42,12 +42,12 @@ export class Zoom {
   }
 
   moved(event) {
-    const before = this.pointers.get(event.pointerId);
-    if (!before) return;
-    const now = at(event);
+    const old = this.pointers.get(event.pointerId);
+    if (!old) return;
+    const now = placeOf(event);
     this.pointers.set(event.pointerId, now);
-    if (this.pointers.size === 2) this.pinched(before, now, event.pointerId);
-    else if (this.scale > 1) this.move((now.x - before.x) / this.enlarged, (now.y - before.y) / this.enlarged);
+    if (this.pointers.size === 2) this.pinched(old, now, event.pointerId);
+    else if (this.scale > 1) this.move((now.x - old.x) / this.enlarged, (now.y - old.y) / this.enlarged);
   }
 
   // The factor by which projector mode enlarges the drawing's pixels.
@@ -55,12 +55,12 @@ export class Zoom {
     return this.element.getBoundingClientRect().width / this.element.offsetWidth;
   }
 
-  pinched(before, now, id) {
+  pinched(old, now, id) {
     const [other] = [...this.pointers].filter(([key]) => key !== id).map(([, place]) => place);
     const distance = (place) => Math.hypot(place.x - other.x, place.y - other.y);
     const { left, top } = this.element.getBoundingClientRect();
     const [x, y] = [(now.x + other.x) / 2, (now.y + other.y) / 2];
-    this.by(distance(now) / Math.max(distance(before), 1), x - left, y - top);
+    this.by(distance(now) / Math.max(distance(old), 1), x - left, y - top);
   }
 
   by(factor, x, y) {
@@ -76,7 +76,7 @@ export class Zoom {
     this.x = Math.min(0, Math.max(this.x + dx, width * (1 - this.scale)));
     this.y = Math.min(0, Math.max(this.y + dy, height * (1 - this.scale)));
     this.element.classList.toggle("zoomed", this.scale > 1);
-    this.changed();
+    this.onChange();
   }
 
   reset() {
@@ -85,4 +85,4 @@ export class Zoom {
   }
 }
 
-const at = (event) => ({ x: event.clientX, y: event.clientY });
+const placeOf = (event) => ({ x: event.clientX, y: event.clientY });

@@ -58,13 +58,13 @@ function endOf(node) {
 
 // The labels that overlap no other label and no node: the newest node's first, then in the queue's order.
 export function thinned(nodes) {
-  const kept = [];
+  const chosen = [];
   const near = (a, b) => Math.abs(a.x - b.x) < LABEL.width && Math.abs(a.y - b.y) < LABEL.height;
   const under = ({ x, y }) => nodes.some((other) => other.x === x && other.y < y - 0.5 && other.y > y - CLEAR);
   for (const node of [nodes.at(-1), ...nodes.slice(0, -1)]) {
-    if (node && !under(node) && !kept.some((other) => near(node, other))) kept.push(node);
+    if (node && !under(node) && !chosen.some((other) => near(node, other))) chosen.push(node);
   }
-  return new Set(kept);
+  return new Set(chosen);
 }
 
 const percent = (value) =>
@@ -103,15 +103,15 @@ export class Growth {
     const [across, down] = [width - MARGIN.left - MARGIN.right, height - MARGIN.top - MARGIN.bottom];
     const step = { x: Math.min(WIDEST, across / Math.max(depth, 1)), y: Math.min(TALLEST, down / Math.max(rows, 1)) };
     const first = MARGIN.top + (down - rows * step.y) / 2; // a tree of few rows is centred
-    const seen = (item) =>
+    const place = (item) =>
       Object.assign(item, this.zoom.apply(MARGIN.left + item.depth * step.x, first + item.row * step.y));
-    nodes.forEach(seen);
-    terminals.forEach(seen);
+    nodes.forEach(place);
+    terminals.forEach(place);
     const size = Math.min(9, Math.max(1.6, (step.y * this.zoom.scale) / 4));
     this.drawEdges(nodes, terminals, decisions, size);
     this.drawTerminals(terminals, size);
-    const within = ({ x, y }) => x > -40 && x < width + 40 && y > -20 && y < height + 20;
-    this.drawNodes(nodes.filter(within), nodes.at(-1), size);
+    const isInside = ({ x, y }) => x > -40 && x < width + 40 && y > -20 && y < height + 20;
+    this.drawNodes(nodes.filter(isInside), nodes.at(-1), size);
   }
 
   drawEdges(nodes, terminals, decisions, size) {

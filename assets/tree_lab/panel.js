@@ -24,10 +24,10 @@ export function acceptance(rates, tail) {
 
 // The highest rate of slider i such that all rates sum to at most 1.
 export function room(rates, tail, i) {
-  const whole = sum(acceptance(rates, tail));
+  const total = sum(acceptance(rates, tail));
   const own = i === rates.length - 1 ? sum(acceptance([rates[i]], tail)) : rates[i];
   const factor = i === rates.length - 1 ? sum(acceptance([1], tail)) : 1;
-  return Math.max(0, (1 - whole + own) / factor);
+  return Math.max(0, (1 - total + own) / factor);
 }
 
 // R as measured in a run: by child index, the accepted share of verified tokens, scaled to a sum of at most 1.
@@ -47,7 +47,7 @@ function fillCurve({ data, layout }, result, k) {
   for (const curve of curvesOf(data)) Object.assign(curve, { x: ks, y: result.tokens[curve.meta].slice(1) });
   [1, 2].forEach((column, i) => {
     const rows = result.bounds.filter((row) => row[column] !== null);
-    Object.assign(data[4 + i], { x: rows.map(([at]) => at), y: rows.map((row) => row[column]) });
+    Object.assign(data[4 + i], { x: rows.map(([x]) => x), y: rows.map((row) => row[column]) });
   });
   const lemma = result.bounds.at(-1)[1] ?? 0;
   const top = 1.12 * Math.max(result.tokens.optimal[most], Math.min(lemma, 3 * result.tokens.optimal[most]));
@@ -249,9 +249,9 @@ class TreeLab {
       setText(output, value.toFixed(3));
       slider.setAttribute("aria-valuetext", value.toFixed(3));
     });
-    const left = Math.max(0, 1 - sum(this.vector()));
-    const [lost, uncertainty] = this.find(".left-over").children;
-    setText(lost, `In ${share(left)} of the cases no child is accepted, however many are drafted.`);
+    const missing = Math.max(0, 1 - sum(this.vector()));
+    const [note, uncertainty] = this.find(".left-over").children;
+    setText(note, `In ${share(missing)} of the cases no child is accepted, however many are drafted.`);
     uncertainty.hidden = !this.result;
     if (this.result) setText(uncertainty.lastElementChild, digits(this.result.entropy));
   }
@@ -261,12 +261,12 @@ class TreeLab {
     slider.value = this.k;
     if (number !== document.activeElement) number.value = this.k;
     const { tokens, how, order } = this.result;
-    const at = (name) => digits(tokens[name][this.k]);
+    const digitsOf = (name) => digits(tokens[name][this.k]);
     const newest = this.nodes.at(-1);
-    const added = order ? ` The newest token is at depth ${newest.depth} and adds ${digits(newest.acceptance)}.` : "";
+    const extra = order ? ` The newest token is at depth ${newest.depth} and adds ${digits(newest.acceptance)}.` : "";
     setText(
       this.find("[aria-labelledby=lab-tree-title] .verdict"),
-      `k = ${this.k}: the best tree yields ${at("optimal")} tokens per target call; SpecInfer's tree ${at("specinfer")}, a sequence ${at("sequence")}, a batch ${at("batch")}.${added}`,
+      `k = ${this.k}: the best tree yields ${digitsOf("optimal")} tokens per target call; SpecInfer's tree ${digitsOf("specinfer")}, a sequence ${digitsOf("sequence")}, a batch ${digitsOf("batch")}.${extra}`,
     );
     setText(this.find(".how"), how);
     setText(this.find(".gained"), gained(tokens));

@@ -17,13 +17,13 @@ const fieldsOf = (presets, { k, most }) => ({
 // The rates that an address gives, with 0 for each slider that it does not mention.
 function own(rates, tail, length) {
   const later = (rates.at(length - 1) ?? 0) * (tail / (1 - tail));
-  const whole = sum(rates) + later;
-  if (whole > 1.0001)
+  const total = sum(rates) + later;
+  if (total > 1.0001)
     throw new RangeError(
-      `trees.rates = “${written(rates)}” add up to ${digits(whole)}: at most one child is accepted, so they may add up to at most 1.`,
+      `trees.rates = “${written(rates)}” add up to ${digits(total)}: at most one child is accepted, so they may add up to at most 1.`,
     );
   const padded = [...rates, ...Array(length - rates.length).fill(0)];
-  return { rates: padded.map((rate) => rate / Math.max(1, whole)), tail, note: "" };
+  return { rates: padded.map((rate) => rate / Math.max(1, total)), tail, note: "" };
 }
 
 export function setupOf(lab, start) {

@@ -83,10 +83,10 @@ class Watermark {
     this.find(".scored").replaceChildren(...(versions ? this.tokens(versions[this.chosen]) : []));
     for (const { value, parentElement } of this.inputs)
       setText(parentElement.querySelector(".p"), versions ? pValueOf(versions[value].p_values) : "–");
-    const told = versions
+    const words = versions
       ? about(this.setup, this.ids.length, versions.key.p_values.at(-1), this.props.certain)
       : NOTHING;
-    setText(this.find(".about"), told);
+    setText(this.find(".about"), words);
     this.drawing.draw();
     this.writeTable();
   }
@@ -112,20 +112,20 @@ class Watermark {
     const values = this.names.map((name) => this.versions[name].p_values);
     const lines = values.map((all) => [[0, 1], ...all.map((p, i) => [i + 1, p])]);
     const most = Math.max(...values.map(({ length }) => length));
-    const here = this.lit === null ? null : this.lit + 1;
-    const chosen = this.names.indexOf(this.chosen);
-    this.fall.draw(lines, { most, low: decades(values.flat()), chosen, here }, width, height);
+    const number = this.lit === null ? null : this.lit + 1;
+    const index = this.names.indexOf(this.chosen);
+    this.fall.draw(lines, { most, low: decades(values.flat()), chosen: index, here: number }, width, height);
   }
 
   writeTable() {
     const details = this.find("details");
     if (!details.open || !this.versions) return;
-    const named = this.texts.map(visible);
+    const texts = this.texts.map(visible);
     const name = this.inputs.find(({ checked }) => checked).parentElement.querySelector("span").textContent;
     tableOf(details.querySelector(".scroll"), {
       caption: `Scores, ${name}, and the p-value up to each token`,
       columns: ["#", "token", "score", "p-value"],
-      rows: rows(named, this.versions[this.chosen]),
+      rows: rows(texts, this.versions[this.chosen]),
     });
   }
 }

@@ -22,7 +22,7 @@ function why({ method, temperature }) {
 
 // A large number in words, or as a power of ten if it has no name.
 /** @param {number} number */
-export const many = (number) =>
+export const inWords = (number) =>
   number < 1e15
     ? number.toLocaleString("en", { notation: "compact", compactDisplay: "long", maximumSignificantDigits: 2 })
     : `10${superscript(Math.floor(Math.log10(number)))}`;
@@ -46,8 +46,8 @@ export function pValueOf(values) {
 export function about(setup, tokens, p, certain) {
   const run = `The run in Watch: ${METHODS[setup.method]}, seed ${setup.seed}, ${tokens} tokens.`;
   const proof = p < certain ? "." : ", so this is no proof.";
-  const few = `${p < LEAST ? "Fewer than one" : "One"} in ${many(1 / Math.max(p, LEAST))} texts`;
-  const [share, scores] = p > 0.1 ? [`${Math.round(100 * p)}% of the texts`, "score"] : [few, "scores"];
+  const words = `${p < LEAST ? "Fewer than one" : "One"} in ${inWords(1 / Math.max(p, LEAST))} texts`;
+  const [share, scores] = p > 0.1 ? [`${Math.round(100 * p)}% of the texts`, "score"] : [words, "scores"];
   const chance = `${share} that were written without the seed ${scores} at least as high${proof}`;
   return [run, chance, why(setup)].filter(Boolean).join(" ");
 }

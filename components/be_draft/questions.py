@@ -58,17 +58,17 @@ def questions(pair: Pair) -> tuple[Callable[[Any], Answer], ...]:
     """The server functions `guessed` and `alone`. pair: the pair that the page uses."""
 
     @answers
-    def guessed(asked: Guess) -> Answer:
-        return _guessed(pair, asked)
+    def guessed(question: Guess) -> Answer:
+        return _guessed(pair, question)
 
     @answers
-    def alone(asked: Whole) -> Answer:
-        return _alone(pair, asked)
+    def alone(question: Whole) -> Answer:
+        return _alone(pair, question)
 
     return guessed, alone
 
 
-def _guessed(pair: Pair, asked: Guess) -> Answer:
+def _guessed(pair: Pair, question: Guess) -> Answer:
     """Verify the words that the visitor typed.
 
     The answer has these fields. tokens: id, text and kind of each token that the target call yields. guess:
@@ -76,41 +76,41 @@ def _guessed(pair: Pair, asked: Guess) -> Answer:
     tokens that it drafted at the same place, the number of accepted ones, and the seconds of drafting. ended:
     whether the story is over.
     """
-    small, prompt_ids = _models_and_opening(pair, asked)
+    small, prompt_ids = _models_and_opening(pair, question)
     # The error message names an id that is no token. The slice keeps the ids before it out of the message.
-    written = small.encode(asked.written) if asked.written else []
-    ids, sampling = [*prompt_ids, *written], {"temperature": asked.temperature}
-    readings = _readings(small, asked.typed, ids)
-    round = played(small, ids, readings, asked.seed, **sampling)
-    read = max(readings, key=lambda reading: _num_accepted(reading, round), default=[])
-    tree, drafters = Written([read]).topology, {"draft": None, "ngram": NGram()}
-    others = {
-        name: in_their_place(small, ids, tree, asked.seed, drafter, **sampling)._asdict()
+    text_ids = small.encode(question.written) if question.written else []
+    ids, sampling = [*prompt_ids, *text_ids], {"temperature": question.temperature}
+    readings = _readings(small, question.typed, ids)
+    round = played(small, ids, readings, question.seed, **sampling)
+    best = max(readings, key=lambda reading: _num_accepted(reading, round), default=[])
+    tree, drafters = Written([best]).topology, {"draft": None, "ngram": NGram()}
+    proposals = {
+        name: in_their_place(small, ids, tree, question.seed, drafter, **sampling)._asdict()
         for name, drafter in drafters.items()
     }
-    ended = round.finish == "eos"
-    texts = _texts(small, prompt_ids, [*written, *(token.id for token in round.tokens)], ended)
+    has_ended = round.finish == "eos"
+    texts = _texts(small, prompt_ids, [*text_ids, *(token.id for token in round.tokens)], has_ended)
     return {
         "tokens": [
             {"id": token.id, "text": text, "kind": token.kind}
-            for token, text in zip(round.tokens, texts[len(written) :], strict=True)
+            for token, text in zip(round.tokens, texts[len(text_ids) :], strict=True)
         ],
-        "guess": _statuses(small, read, round),
-        "others": others,
-        "ended": ended,
+        "guess": _statuses(small, best, round),
+        "others": proposals,
+        "ended": has_ended,
     }
 
 
-def _alone(pair: Pair, asked: Whole) -> Answer:
+def _alone(pair: Pair, question: Whole) -> Answer:
     """Let the target write the story alone, one call per token. The answer has the token ids and the text."""
-    small, prompt_ids = _models_and_opening(pair, asked)
+    small, prompt_ids = _models_and_opening(pair, question)
     plain = specdec.generate(
         small,
         prompt_ids,
         method="ar",
-        seed=asked.seed,
-        temperature=asked.temperature,
-        max_new_tokens=asked.length,
+        seed=question.seed,
+        temperature=question.temperature,
+        max_new_tokens=question.length,
     )
     texts = _texts(small, prompt_ids, plain.token_ids, plain.rounds[-1].finish == "eos")
     return {"ids": plain.token_ids, "text": "".join(texts)}
@@ -129,9 +129,9 @@ def story_models(pair: Pair) -> ModelPair:
     """The story models of this package on the CPU. If they are not the page's pair, a copy is loaded.
 
     The function never waits for a download, which would block the questions of all other visitors."""
-    here = lazy.present(pair) if lazy.is_loaded(pair) else zero_gpu.embedded()
-    embedded = isinstance(here, ModelPair) and topologies.is_embedded(here)
-    small = here if embedded and here.target.device.type == "cpu" else zero_gpu.embedded()
+    loaded_pair = lazy.present(pair) if lazy.is_loaded(pair) else zero_gpu.embedded()
+    embedded = isinstance(loaded_pair, ModelPair) and topologies.is_embedded(loaded_pair)
+    small = loaded_pair if embedded and loaded_pair.target.device.type == "cpu" else zero_gpu.embedded()
     assert isinstance(small, ModelPair), "the pair is in this process"
     return small
 
@@ -159,22 +159,22 @@ def _num_accepted(reading: Sequence[int], round: Round) -> int:
     )
 
 
-def _statuses(pair: ModelPair, read: Sequence[int], round: Round) -> list[Answer]:
-    """Text, status and target probability of each token in `read`, from its node in the draft tree."""
+def _statuses(pair: ModelPair, reading: Sequence[int], round: Round) -> list[Answer]:
+    """Text, status and target probability of each token in `reading`, from its node in the draft tree."""
     statuses: list[Answer] = []
     path: Path = ()
-    for token_id in read:
+    for token_id in reading:
         node = next(node for node in round.nodes if node.path[:-1] == path and node.token_id == token_id)
         statuses.append({"text": pair.token_texts[token_id], "status": node.status, "p": node.p})
         path = node.path
     return statuses
 
 
-def _texts(pair: ModelPair, prompt_ids: Sequence[int], ids: Sequence[int], ended: bool) -> list[str]:
+def _texts(pair: ModelPair, prompt_ids: Sequence[int], ids: Sequence[int], has_ended: bool) -> list[str]:
     """The text that each token adds. Text that later tokens can still change counts as added by the token
     after which it cannot change any more, or by the story's last token."""
     stream = TextStream(pair.tokenizer, prompt_ids)
     texts = [stream.push(token_id) for token_id in ids]
-    if ended:
+    if has_ended:
         texts[-1] += stream.flush()
     return texts

@@ -32,13 +32,13 @@ class Written:
         for continuation in continuations:
             path: Path = ()
             for token_id in continuation:
-                there = children[path]
-                if token_id not in there:
-                    there.append(token_id)
-                path = (*path, there.index(token_id))
+                tokens = children[path]
+                if token_id not in tokens:
+                    tokens.append(token_id)
+                path = (*path, tokens.index(token_id))
                 children.setdefault(path, [])
         self.topology = Topology([path for path in children if path])
-        ends = sorted(path for path, there in children.items() if path and not there)
+        ends = sorted(path for path, tokens in children.items() if path and not tokens)
         self._lines = [[children[path[:i]][index] for i, index in enumerate(path)] for path in ends]
 
     def propose(self, text_ids: Sequence[int], topology: Topology) -> list[list[int]]:  # noqa: ARG002

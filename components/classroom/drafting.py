@@ -85,8 +85,8 @@ class Drafting:
             raise HTTPException(409, "This round is over.")
         if student in self.proposed:
             raise HTTPException(409, "You have sent a guess already.")
-        before = "".join([self.prompt, *(piece for piece, _ in self.pieces)])
-        if not (word := _capitalised(before, written(text))):
+        text_before = "".join([self.prompt, *(piece for piece, _ in self.pieces)])
+        if not (word := _capitalised(text_before, written(text))):
             raise HTTPException(422, "Write a word or a punctuation mark.")
         self.proposed[student] = word
 
@@ -112,18 +112,18 @@ def written(text: str) -> str:
     Surrounding spaces and unprintable characters are removed, and so are combining marks beyond `_MARKS` on a
     letter: a stack of them would cover the lines above on the projector.
     """
-    marks, shown = 0, []
+    marks, characters = 0, []
     for character in unicodedata.normalize("NFC", "".join(filter(str.isprintable, text))):
         marks = marks + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
         if marks <= _MARKS:
-            shown.append(character)
-    return " ".join("".join(shown).split())[:MOST_CHARACTERS]
+            characters.append(character)
+    return " ".join("".join(characters).split())[:MOST_CHARACTERS]
 
 
-def _capitalised(before: str, word: str) -> str:
+def _capitalised(text: str, word: str) -> str:
     """The word, capitalised if it begins a sentence. Students type it in lower case, because their page
     switches off the automatic capitals of phones."""
-    begins = before.rstrip(' "').endswith((".", "!", "?"))
+    begins = text.rstrip(' "').endswith((".", "!", "?"))
     return word[:1].upper() + word[1:] if begins else word
 
 
@@ -135,15 +135,15 @@ def checked(pair: ModelPair, text_ids: Sequence[int], proposed: Iterable[str], s
     by_class = played(pair, text_ids, drafts.values(), seed, detail=False, **_SAMPLING)
     tree = Written(drafts.values()).topology
     accepted = [token.id for token in by_class.tokens if token.kind == "accepted"]
-    ended = by_class.finish == "eos"
+    has_ended = by_class.finish == "eos"
     tokens = list(by_class.tokens)
-    if not ended:
+    if not has_ended:
         tokens += _rest_of_word(pair, [*text_ids, *(token.id for token in tokens)], seed)
     return Checked(
         [(text, counts[text], accepted[: len(ids)] == ids) for text, ids in drafts.items()],
         counts.total() - sum(counts[text] for text in drafts),
         [(token.text, token.kind) for token in tokens],
-        [] if ended else [token.id for token in tokens],
+        [] if has_ended else [token.id for token in tokens],
         by_class.num_accepted,
         in_their_place(pair, text_ids, tree, seed, **_SAMPLING).accepted,
     )

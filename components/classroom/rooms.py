@@ -65,13 +65,13 @@ class Room:
         self.code, self.address, self.key = code, address, secrets.token_urlsafe(16)
         self.place: Place | None = None
         self.drafting: Drafting | None = None
-        self.version = self.heard = 0
+        self.version = self.lecturer_version = 0
         self.closed = False
-        self.opened = self.quiet_since = self._led = clock()
+        self.opened = self.quiet_since = self._last_step = clock()
         self._clock = clock
         self._students: dict[str, float] = {}  # token -> time of the last request
         self._answers: dict[Question, dict[str, float]] = {}
-        self._shown: set[Question] = set()
+        self._shown_questions: set[Question] = set()
         self._to_lecturer, self._to_students = asyncio.Event(), asyncio.Event()
 
     def join(self) -> str:
@@ -121,7 +121,7 @@ class Room:
 
     def lecturer(self) -> None:
         """Record the time of the lecturer's request. The lecturer now counts as present."""
-        self._led = self._clock()
+        self._last_step = self._clock()
 
     def student(self, token: str) -> None:
         """Count the student with this token as present from now on.
@@ -135,12 +135,12 @@ class Room:
     @property
     def last_request(self) -> float:
         """The time at which a page of this room, the lecturer's or a student's, last sent a request."""
-        return max(self.quiet_since, self._led, *self._students.values())
+        return max(self.quiet_since, self._last_step, *self._students.values())
 
     @property
     def is_led(self) -> bool:
         """Whether the lecturer's page has sent a request within `PRESENT` seconds."""
-        return self._led > self.opened and self._clock() - self._led < PRESENT
+        return self._last_step > self.opened and self._clock() - self._last_step < PRESENT
 
     @property
     def here(self) -> int:
@@ -153,9 +153,9 @@ class Room:
         asks it again."""
         question = place[:2]
         if place.shown:
-            self._shown.add(question)
+            self._shown_questions.add(question)
         self.drafting = None
-        self.place = place._replace(shown=question in self._shown)
+        self.place = place._replace(shown=question in self._shown_questions)
         self.changed()
 
     def ask_again(self) -> None:
@@ -163,7 +163,7 @@ class Room:
         if self.place is None or not self.place.shown:
             raise HTTPException(409, "no answer is shown, so there is no question to ask again")
         question = self.place[:2]
-        self._shown.discard(question)
+        self._shown_questions.discard(question)
         self._answers.pop(question, None)
         self.place = self.place._replace(shown=False)
         self.changed()
@@ -208,7 +208,7 @@ class Room:
         """Count a change of the room, and wake all requests that wait for one. for_students: whether students
         see the change too."""
         self.quiet_since = self._clock()
-        self.heard += 1
+        self.lecturer_version += 1
         self._to_lecturer.set()
         self._to_lecturer = asyncio.Event()
         if for_students:

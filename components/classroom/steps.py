@@ -62,11 +62,11 @@ def content(place: Place) -> dict[str, Any]:
         if question is None
         else question["ask"]
     )
-    said = {"title": lesson["title"], "of": len(lesson["questions"]) + 2, "words": words}
+    view = {"title": lesson["title"], "of": len(lesson["questions"]) + 2, "words": words}
     if question is None:
-        return said
+        return view
     names = _QUESTION + _ANSWER * place.shown
-    return said | {"question": {name: question[name] for name in names if name in question}}
+    return view | {"question": {name: question[name] for name in names if name in question}}
 
 
 def _question(place: Place) -> dict[str, Any] | None:

@@ -22,24 +22,24 @@ def view_of(room: Room, token: str) -> View:
             "needed its place.",
         )
     leads = room.leads(token)
-    said = {"version": room.heard if leads else room.version} | _shown(room, leads)
+    view = {"version": room.lecturer_version if leads else room.version} | _view_of_place(room, leads)
     if leads:
         room.lecturer()
-        return said | {"here": room.here}
+        return view | {"here": room.here}
     room.student(token)
     if room.place:
-        return said | {"mine": room.answer_of(token, room.place[:2])}
-    return said | ({"mine": room.drafting.proposed.get(token)} if room.drafting else {})
+        return view | {"mine": room.answer_of(token, room.place[:2])}
+    return view | ({"mine": room.drafting.proposed.get(token)} if room.drafting else {})
 
 
-def _shown(room: Room, leads: bool) -> View:
+def _view_of_place(room: Room, leads: bool) -> View:
     """The data that everyone sees, and for the lecturer also the number of answers so far."""
     if room.place:
         counts = room.counts(room.place[:2])
-        said = {"place": room.place._asdict()} | steps.content(room.place)
+        view = {"place": room.place._asdict()} | steps.content(room.place)
         if room.place.shown:
-            said["counts"] = counts
-        return said | ({"answered": sum(count for _, count in counts)} if leads else {})
+            view["counts"] = counts
+        return view | ({"answered": sum(count for _, count in counts)} if leads else {})
     if room.drafting:
         return {"draft": _text(room.drafting)} | ({"answered": len(room.drafting.proposed)} if leads else {})
     return {}
@@ -47,8 +47,8 @@ def _shown(room: Room, leads: bool) -> View:
 
 def _text(text: drafting.Drafting) -> View:
     names = ("prompt", "pieces", "number", "checking", "rounds", "accepted", "by_model", "ended")
-    said = {name: getattr(text, name) for name in names}
+    view = {name: getattr(text, name) for name in names}
     if text.result is None:
-        return said
+        return view
     result = text.result
-    return said | {"proposals": result.proposals, "others": result.others, "gained": len(result.pieces)}
+    return view | {"proposals": result.proposals, "others": result.others, "gained": len(result.pieces)}

@@ -119,34 +119,34 @@ class Hall:
         room = self.rooms.open(addresses.address(request.scope))
         return {"room": room.code, "key": room.key}
 
-    def _led(self, token: str, code: str) -> Room:
+    def _room_led_by(self, token: str, code: str) -> Room:
         room = self.rooms.known(_code(code), token)
         if not room.leads(token):
             raise HTTPException(403, "Only the lecturer of this room can do that.")
         return room
 
     async def _step(self, body: _Step, token: _Token = "") -> _Said:
-        room = self._led(token, body.room)
+        room = self._room_led_by(token, body.room)
         room.lead(steps.checked(Place(body.lesson, body.step, body.shown)))
         return view_of(room, token)
 
     async def _again(self, body: _InRoom, token: _Token = "") -> _Said:
-        room = self._led(token, body.room)
+        room = self._room_led_by(token, body.room)
         room.ask_again()
         return view_of(room, token)
 
     async def _clear(self, body: _InRoom, token: _Token = "") -> _Said:
-        room = self._led(token, body.room)
+        room = self._room_led_by(token, body.room)
         room.clear()
         return view_of(room, token)
 
     async def _draft(self, body: _Draft, token: _Token = "") -> _Said:
-        room = self._led(token, body.room)
+        room = self._room_led_by(token, body.room)
         room.draft(await self._in_thread(self._new_draft, body.prompt))
         return view_of(room, token)
 
     async def _check(self, body: _InRoom, token: _Token = "") -> _Said:
-        room = self._led(token, body.room)
+        room = self._room_led_by(token, body.room)
         text = _drafting(room)
         if not text.proposed:
             raise HTTPException(409, "nobody has sent a guess yet")
@@ -163,17 +163,17 @@ class Hall:
         return view_of(room, token)
 
     async def _next(self, body: _InRoom, token: _Token = "") -> _Said:
-        room = self._led(token, body.room)
+        room = self._room_led_by(token, body.room)
         _drafting(room).go_on()
         room.changed()
         return view_of(room, token)
 
     async def _close(self, body: _InRoom, token: _Token = "") -> _Said:
-        self.rooms.close(self._led(token, body.room))
+        self.rooms.close(self._room_led_by(token, body.room))
         return {}
 
-    async def _in_thread(self, act: Callable[..., _T], *given: Any) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, act, *given)
+    async def _in_thread(self, act: Callable[..., _T], *arguments: Any) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, act, *arguments)
 
     def _new_draft(self, prompt: str) -> drafting.Drafting:
         return drafting.Drafting(prompt, story_models(self.pair).encode(prompt), _SEED)
@@ -204,14 +204,14 @@ class Hall:
     async def _now(
         self, room: Annotated[str, Query(max_length=24)], since: str = "", token: _Token = ""
     ) -> _Said:
-        here = self.rooms.known(_code(room), token)
-        leads = here.leads(token)
+        classroom = self.rooms.known(_code(room), token)
+        leads = classroom.leads(token)
         if not leads:
-            here.student(token)
+            classroom.student(token)
         await self._looks.wait(token, 1)
-        if since == str(here.heard if leads else here.version):
-            await here.news(leads, LOOK if leads else WAIT)
-        return view_of(here, token)
+        if since == str(classroom.lecturer_version if leads else classroom.version):
+            await classroom.news(leads, LOOK if leads else WAIT)
+        return view_of(classroom, token)
 
 
 def _drafting(room: Room) -> drafting.Drafting:

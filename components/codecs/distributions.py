@@ -35,32 +35,32 @@ class Distributions(Question):
 
 
 @answers
-def distributions(asked: Distributions) -> Answer:
+def distributions(question: Distributions) -> Answer:
     """Compute the probability of each index, with proposals drawn with and without replacement."""
-    method, p, q = asked.method, shares("P", asked.p), shares("Q", asked.q)
+    method, p, q = question.method, shares("P", question.p), shares("Q", question.q)
     if len(p) != len(q):
         raise ValueError(f"P has {len(p)} tokens and Q has {len(q)}; give both the same number")
-    both = channel.index_distributions(p, q, method, _COUNTED)
+    indices = channel.index_distributions(p, q, method, _COUNTED)
     bound, constant, source = BOUNDS[method]
     names = ("with replacement", "without replacement")
-    laws = both.with_replacement, both.without_replacement
+    laws = indices.with_replacement, indices.without_replacement
     size = min(_SHOWN, max(map(len, laws)))
-    shown = [np.pad(law[:size], (0, max(0, size - len(law)))).tolist() for law in laws]
-    rows = [[str(i), f"{a:.4f}", f"{b:.4f}"] for i, (a, b) in enumerate(zip(*shown, strict=True))]
+    columns = [np.pad(law[:size], (0, max(0, size - len(law)))).tolist() for law in laws]
+    rows = [[str(i), f"{a:.4f}", f"{b:.4f}"] for i, (a, b) in enumerate(zip(*columns, strict=True))]
     figure = axes("index sent", "probability", 320, barmode="group", bargap=0.25, xaxis_dtick=1)
-    for name, law, marker in zip(names, shown, ({"color": BOUND}, hollow(INK)), strict=True):
+    for name, law, marker in zip(names, columns, ({"color": BOUND}, hollow(INK)), strict=True):
         x, hover = list(range(len(law))), "%{y:.3g} at index %{x}"
         bars = go.Bar(name=name, legendgroup=name, x=x, y=law, hovertemplate=hover)
         figure.add_trace(bars.update(marker=marker))
     return {
         "p": p,
         "q": q,
-        "below": both.entropy_without < both.kl - 1e-9,
+        "below": indices.entropy_without < indices.kl - 1e-9,
         "plot": view(
             f"The index's distribution, {NAMES[method]}",
             "Paper: Section 4, Equations 6 to 8; Section 2 for drafts without replacement",
-            _about_entropies(both, method, len(p)),
-            f"Upper bound of H with replacement: {bound(both.kl):.2f} bits = D_KL + log₂(D_KL + 1) + "
+            _about_entropies(indices, method, len(p)),
+            f"Upper bound of H with replacement: {bound(indices.kl):.2f} bits = D_KL + log₂(D_KL + 1) + "
             f"{constant:.3g}, {source}.",
             figure,
             table("Probability of each index", ["index", *names], rows),
@@ -68,13 +68,13 @@ def distributions(asked: Distributions) -> Answer:
     }
 
 
-def _about_entropies(both: channel.IndexDistributions, method: str, tokens: int) -> str:
-    drawn, counted = _REPLACEMENT[method]
+def _about_entropies(laws: channel.IndexDistributions, method: str, tokens: int) -> str:
+    drawing, counting = _REPLACEMENT[method]
     lead = (
-        f"D_KL[P‖Q] = {both.kl:.2f} bits. With replacement, {drawn}, H[index] = {both.entropy_with:.2f} "
-        f"bits, never below D_KL. Without replacement, {counted}, H[R] = {both.entropy_without:.2f} bits"
+        f"D_KL[P‖Q] = {laws.kl:.2f} bits. With replacement, {drawing}, H[index] = {laws.entropy_with:.2f} "
+        f"bits, never below D_KL. Without replacement, {counting}, H[R] = {laws.entropy_without:.2f} bits"
     )
-    if both.entropy_without >= both.kl - 1e-9:
+    if laws.entropy_without >= laws.kl - 1e-9:
         return f"{lead}; here it is not below D_KL either."
     return (
         f"{lead}, which is below D_KL. This contradicts no theorem: D_KL ≤ H holds for independent "

@@ -51,10 +51,10 @@ def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> di
     """Record one sentence. For each position, `sent` has the number of the entry that the codec sends, and
     `positions` has the texts, p and q of all entries, and the entropies of the index in bits."""
     ids, positions = pair.encode(prompt), []
-    sent: list[int] = []
-    while len(sent) < MOST_TOKENS:
+    token_ids: list[int] = []
+    while len(token_ids) < MOST_TOKENS:
         tokens, p, q = target_and_draft(pair, ids)
-        message = channel.ENCODERS[method](p, q, SEED, len(sent))
+        message = channel.ENCODERS[method](p, q, SEED, len(token_ids))
         texts = [pair.token_texts[token] for token in tokens] + [OTHER]
         indices = channel.index_distributions(p, q, method)
         positions.append(
@@ -67,10 +67,10 @@ def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> di
             }
         )
         ids.append(tokens[message.token_id])
-        sent.append(message.token_id)
+        token_ids.append(message.token_id)
         if ids[-1] in pair.eos_ids:
             break
-    return {"method": method, "prompt": prompt, "sent": sent, "positions": positions}
+    return {"method": method, "prompt": prompt, "sent": token_ids, "positions": positions}
 
 
 def target_and_draft(pair: specdec.ModelPair, ids: list[int]) -> tuple[list[int], list[float], list[float]]:
@@ -93,8 +93,8 @@ def summing_to_one(probabilities: list[float]) -> list[float]:
     """The distribution rounded to five digits. Its largest entry takes the rounding error."""
     rounded = [float(f"{x:.5g}") for x in probabilities]
     largest = max(range(len(probabilities)), key=rounded.__getitem__)
-    rest = sum(x for i, x in enumerate(rounded) if i != largest)
-    rounded[largest] = round(1 - rest, 9)
+    others_sum = sum(x for i, x in enumerate(rounded) if i != largest)
+    rounded[largest] = round(1 - others_sum, 9)
     return rounded
 
 

@@ -39,20 +39,20 @@ class Sentence(Question):
 
 
 @answers
-def sent(asked: Sentence) -> Answer:
+def sent(question: Sentence) -> Answer:
     """Send one recorded sentence through its codec, token by token."""
     sentences = recorded()["sentences"]
-    if asked.sentence >= len(sentences):
-        raise ValueError(f"sentence = {asked.sentence} does not exist; the last one is {len(sentences) - 1}")
-    sentence = sentences[asked.sentence]
-    seed = recorded()["seed"] if asked.seed is None else asked.seed
+    if question.sentence >= len(sentences):
+        raise ValueError(f"sentence = {question.sentence} does not exist; the last is {len(sentences) - 1}")
+    sentence = sentences[question.sentence]
+    seed = recorded()["seed"] if question.seed is None else question.seed
     method, positions = sentence["method"], sentence["positions"]
     messages = [
-        channel.ENCODERS[method](at["p"], at["q"], seed, n) for n, at in enumerate(positions)
+        channel.ENCODERS[method](row["p"], row["q"], seed, n) for n, row in enumerate(positions)
     ]  # Alice's side: she knows p
-    kls = [float(theory.kl_divergence(at["p"], at["q"])) for at in positions]
+    kls = [float(theory.kl_divergence(row["p"], row["q"])) for row in positions]
     zipf = channel.zipf_distribution(sum(kls) / len(kls))
-    tokens = [_token(at, seed, n, messages[n], kls[n], zipf, method) for n, at in enumerate(positions)]
+    tokens = [_token(row, seed, n, messages[n], kls[n], zipf, method) for n, row in enumerate(positions)]
     for token, original in zip(tokens, sentence["sent"], strict=True):
         token["recorded"] = token["id"] == original
     return {
@@ -66,7 +66,7 @@ def sent(asked: Sentence) -> Answer:
 
 
 def _token(
-    at: Mapping[str, Any],
+    row: Mapping[str, Any],
     seed: int,
     n: int,
     message: channel.Message,
@@ -75,23 +75,23 @@ def _token(
     method: channel.Method,
 ) -> View:
     """Send token number n: Alice's index, the bits of its code, and the token that Bob decodes from this
-    index, q and the seed. at: the record of the position. zipf: the distribution behind the ideal length."""
+    index, q and the seed. row: the record of the position. zipf: the distribution behind the ideal length."""
     decode, index = channel.DECODERS[method], message.index
-    received = decode(index, at["q"], seed, n)
-    assert received == message.token_id, "Bob decodes Alice's token"
+    token_id = decode(index, row["q"], seed, n)
+    assert token_id == message.token_id, "Bob decodes Alice's token"
     return {
-        "id": received,
-        "text": at["texts"][received],
+        "id": token_id,
+        "text": row["texts"][token_id],
         "index": index,
         "bits": channel.encode_elias_gamma([index]),
         "ideal": -math.log2(zipf[index]) if index < len(zipf) else 32 - math.log2(1 - zipf.sum()),
         "kl": kl,
-        "entropy_with": at["entropy_with"],
-        "entropy_without": at["entropy_without"],
-        "proposals": [at["texts"][decode(i, at["q"], seed, n)] for i in range(min(index, _SHOWN) + 1)],
-        "texts": at["texts"],
-        "p": at["p"],
-        "q": at["q"],
+        "entropy_with": row["entropy_with"],
+        "entropy_without": row["entropy_without"],
+        "proposals": [row["texts"][decode(i, row["q"], seed, n)] for i in range(min(index, _SHOWN) + 1)],
+        "texts": row["texts"],
+        "p": row["p"],
+        "q": row["q"],
     }
 
 
@@ -156,8 +156,8 @@ def _bits_plot(tokens: Sequence[View], method: str) -> View:
     )
     columns = ["tokens", "sent, Elias γ", "ideal, Zipf", "D_KL", "bound"]
     rows = [
-        [str(n), str(a), *(f"{value:.2f}" for value in rest)]
-        for n, a, *rest in zip(count, *sums, strict=True)
+        [str(n), str(a), *(f"{value:.2f}" for value in columns)]
+        for n, a, *columns in zip(count, *sums, strict=True)
     ]
     return view(
         "Bits so far",

@@ -29,20 +29,20 @@ class Word(Question):
 
 
 @answers
-def tunstall(asked: Word) -> Answer:
+def tunstall(question: Word) -> Answer:
     """Encodes a word with a Tunstall code whose tree has k inner nodes and the root.
 
     The answer has the word's phrases and codewords, the codebook, and the rates of the codes of all k.
     """
-    rates, k = shares("the source", asked.weights), asked.k
-    symbols = _symbols(asked.word, len(rates))
+    rates, k = shares("the source", question.weights), question.k
+    symbols = _symbols(question.word, len(rates))
     codes = {n: channel.TunstallCode(rates, n) for n in range(MOST_K + 1)}
     code = codes[k]
     bits = code.encode(symbols)
     decoded = code.decode(bits)
     assert decoded == symbols
     header = 2 * bits.index("1") + 1
-    words = [bits[at : at + code.codeword_bits] for at in range(header, len(bits), code.codeword_bits)]
+    words = [bits[i : i + code.codeword_bits] for i in range(header, len(bits), code.codeword_bits)]
     return {
         "header": bits[:header],
         "phrases": [[_letters(code.decode("1" + word)), word] for word in words],
@@ -79,8 +79,8 @@ def _rate_plot(codes: Mapping[int, channel.TunstallCode], k: int) -> View:
     figure = axes("inner nodes k, without the root", "bits per symbol", 320)
     figure.add_trace(line("rate", INK, "solid", list(codes), rates))
     figure.add_trace(line("entropy", BOUND, "dash", [0, MOST_K], [code.entropy, code.entropy]))
-    chosen = go.Scatter(name="this code", legendgroup="this code", x=[k], y=[code.rate])
-    figure.add_trace(chosen.update(mode="markers", marker={"symbol": "star", "size": 13, "color": INK}))
+    marker = go.Scatter(name="this code", legendgroup="this code", x=[k], y=[code.rate])
+    figure.add_trace(marker.update(mode="markers", marker={"symbol": "star", "size": 13, "color": INK}))
     columns = ["k", "codewords", "bits per codeword", "letters per phrase", "bits per letter"]
     rows = [
         [*map(str, (n, c.num_codewords, c.codeword_bits)), f"{c.expected_phrase:.3f}", f"{c.rate:.3f}"]

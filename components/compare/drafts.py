@@ -65,10 +65,10 @@ class Drafts:
             raise ValueError(
                 f"draft = {name!r}: on the shared GPU only the pair's own draft can be used; take 'own'"
             )
-        known = self._pairs.setdefault(pair, {})
-        if name not in known:
-            known[name] = specdec.ModelPair(pair.target, _draft(pair, name), pair.tokenizer)
-        return known[name]
+        by_name = self._pairs.setdefault(pair, {})
+        if name not in by_name:
+            by_name[name] = specdec.ModelPair(pair.target, _draft(pair, name), pair.tokenizer)
+        return by_name[name]
 
 
 def _draft(pair: Pair, name: str) -> Model:

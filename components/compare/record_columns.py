@@ -41,8 +41,8 @@ def record(pair: Pair) -> dict[str, Any]:
     The data has these parts. shared: the settings that all columns share. models: the models. lanes: tree and
     rounds of each column; the keys are the columns in the notation of the address.
     """
-    written = next(iter(EXAMPLES.values())).split(",")
-    drafted = [column for column in written if column != "ar"]
+    columns = next(iter(EXAMPLES.values())).split(",")
+    drafted = [column for column in columns if column != "ar"]
     values = SHARED[pair.chats]
     shared = {name: values[name] for name in ("prompt", "seed", "temperature")}
     request = shared | {

@@ -49,23 +49,23 @@ def updates(
     An error in one column becomes an update with its message, and the other columns go on. An error in the
     shared settings becomes the last update.
     """
-    shared, columns, drafts = _shared(request), _listed(request), drafts.now()
+    shared, columns, drafts = _shared(request), _columns(request), drafts.now()
     with seats.MODEL.seat(address) as seat:
         yield from map(feed.waits, seat.wait())
         models = _checked_models(request, run.models(drafts.pair))
         yield feed.update("running", setup={"seed": shared.seed, "models": models})
         if request.get("reference"):
             yield from _decoded(interval, seat, drafts, REFERENCE, "own", shared)
-        for wanted in columns:
-            yield from _column(interval, seat, drafts, wanted, shared)
+        for column in columns:
+            yield from _column(interval, seat, drafts, column, shared)
     yield feed.update("done")
 
 
 def _shared(request: Any) -> VisitorSettings:
     if not isinstance(request, Mapping):
         raise ValueError(f"a comparison needs an object with names and values, not {request!r:.80}")
-    asked: dict[str, Any] = {name: request[name] for name in _SHARED if name in request}
-    return VisitorSettings(**{"chat": True} | asked, method="ar").checked()
+    values: dict[str, Any] = {name: request[name] for name in _SHARED if name in request}
+    return VisitorSettings(**{"chat": True} | values, method="ar").checked()
 
 
 def _checked_models(request: Mapping[str, Any], models: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -78,7 +78,7 @@ def _checked_models(request: Mapping[str, Any], models: list[dict[str, str]]) ->
     return models
 
 
-def _listed(request: Mapping[str, Any]) -> list[Any]:
+def _columns(request: Mapping[str, Any]) -> list[Any]:
     columns = request.get("columns")
     if not isinstance(columns, list) or len(columns) > MOST_COLUMNS:
         raise ValueError(f"columns must be a list of at most {MOST_COLUMNS}, not {columns!r:.80}")
@@ -90,16 +90,16 @@ def _listed(request: Mapping[str, Any]) -> list[Any]:
 
 
 def _column(
-    interval: float, seat: seats.Seat, drafts: Drafts, wanted: Mapping[str, Any], shared: VisitorSettings
+    interval: float, seat: seats.Seat, drafts: Drafts, column: Mapping[str, Any], shared: VisitorSettings
 ) -> Iterator[str]:
     """Run one column and yield its updates.
 
     An error becomes an update with a message that names the column.
     """
-    name: str = wanted["name"]
-    own: dict[str, Any] = {part: wanted.get(part, TABLE[part].setting.default) for part in _OWN}
+    name: str = column["name"]
+    own: dict[str, Any] = {part: column.get(part, TABLE[part].setting.default) for part in _OWN}
     try:
-        draft = words("draft", wanted.get("draft"))
+        draft = words("draft", column.get("draft"))
         yield from _decoded(interval, seat, drafts, name, draft, replace(shared, **own).checked())
     except Exception as error:
         yield feed.update("failed", column=name, message=feed.error_message(error))
@@ -109,14 +109,14 @@ def _decoded(
     interval: float, seat: seats.Seat, drafts: Drafts, name: str, draft: str, settings: VisitorSettings
 ) -> Iterator[str]:
     phase = "choosing" if topologies.has_to_measure(settings) else "running"
-    named: dict[str, Any] = {"column": name}
-    yield feed.update(phase, **named)
+    update: dict[str, Any] = {"column": name}
+    yield feed.update(phase, **update)
     with closing(run.begin(seat, drafts.pair_with(draft), settings, detail=False)) as job:
         for _ in job.beginning(seats.TOLD_EVERY):
-            yield feed.update(phase, **named)
+            yield feed.update(phase, **update)
         assert job.run is not None, "a run that has begun"
         topology = job.run.topology
         tree = {"num_draft_tokens": topology.num_draft_tokens, "depth": topology.depth}
-        yield feed.update("running", **named, tree=tree)
+        yield feed.update("running", **update, tree=tree)
         for rounds in job.batches(interval):
-            yield feed.update("running", rounds, **named)
+            yield feed.update("running", rounds, **update)

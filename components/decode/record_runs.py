@@ -3,7 +3,7 @@
 These are the recorded runs, Compare's recordings and the screenshots; it takes about a minute on a quiet
 CPU. Run it after a draft was trained again.
 
-Each entry of `WANTED` says what a recorded run must show, and has a function of `moments` that scores how
+Each entry of `RECORDINGS` says what a recorded run must show, and has a function of `moments` that scores how
 well a run shows it. Questions are decoded with several seeds, and the run with the highest score is written
 to `assets/traces`, as `specdec.Generation.to_json` writes it; `index.json` holds the titles and the round to
 look at. Each recorded run is timed in turns with plain decoding, as the page times a visitor's run, and its
@@ -54,7 +54,7 @@ Finder = Callable[..., Moment | None]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Recording:
     """A run to record. `find` gets one run per method and returns the moment that shows the subject best, or
     None.
 
@@ -106,8 +106,8 @@ OPENING_DRAFTS = {"smollm2": 4, "coder": 7}
 """For each pair, the number of drafted tokens per round in the run that the page opens with. A target call
 over so many tokens costs little more than a call over one."""
 
-WANTED = [
-    Wanted(
+RECORDINGS = [
+    Recording(
         "code",
         "A model writes code: seven tokens per call",
         "All seven guesses are often right here: code is easy to predict.",
@@ -119,7 +119,7 @@ WANTED = [
         seed=24,
         pair="coder",
     ),
-    Wanted(
+    Recording(
         "opening",
         "A first look: a chat model answers",
         "Why faster? A call reads the large model from memory once, whether it checks one word or five.",
@@ -130,7 +130,7 @@ WANTED = [
         prompt=controls.QUESTIONS[5],
         seed=30,
     ),
-    Wanted(
+    Recording(
         "story",
         "A first look at the story pair: a tree of six drafted tokens per round",
         "Amber tokens: drafted by the small model and kept by the large one. Blue tokens: the large model's "
@@ -142,7 +142,7 @@ WANTED = [
         seed=119,
         pair="stories",
     ),
-    Wanted(
+    Recording(
         "long-run",
         "A long accepted run: five in a row",
         "The whole sequence is accepted and a bonus token is added: six tokens for one target call.",
@@ -150,7 +150,7 @@ WANTED = [
         ("ersd",),
         long_run,
     ),
-    Wanted(
+    Recording(
         "early-rejection",
         "An early rejection: one wrong guess, and the later guesses are lost",
         "The first of four drafted tokens fails its test; the three after it are never checked.",
@@ -159,7 +159,7 @@ WANTED = [
         early_rejection,
         max_new_tokens=48,
     ),
-    Wanted(
+    Recording(
         "parting",
         "GSD and ERSD differ on the same prompt, seed and draft",
         "Both check the same tree; one accepts a token that the other rejects.",
@@ -168,7 +168,7 @@ WANTED = [
         parting,
         max_new_tokens=48,
     ),
-    Wanted(
+    Recording(
         "wide-tree",
         "A wide tree: a later alternative saves the round",
         "The draft's first choice is wrong, but the target takes a later alternative.",
@@ -177,7 +177,7 @@ WANTED = [
         wide_tree,
         max_new_tokens=48,
     ),
-    Wanted(
+    Recording(
         "nobody-drafted",
         "A correction that nobody drafted",
         "The winner of the target's race arrived very late in the draft's race, so no small tree would "
@@ -190,34 +190,34 @@ WANTED = [
 ]
 
 
-def candidates(pair: Any, wanted: Wanted, tries: int) -> Iterator[list[Generation]]:
+def candidates(pair: Any, recording: Recording, tries: int) -> Iterator[list[Generation]]:
     """Yield the runs to choose from: for each of `tries` seeds one run per method.
 
     If no prompt is given, the seeds use the page's questions in turn.
     """
-    for seed in range(tries) if wanted.seed is None else [wanted.seed]:
-        prompt = wanted.prompt or controls.QUESTIONS[seed % len(controls.QUESTIONS)]
-        yield [record(pair, prompt, method, wanted, seed) for method in wanted.methods]
+    for seed in range(tries) if recording.seed is None else [recording.seed]:
+        prompt = recording.prompt or controls.QUESTIONS[seed % len(controls.QUESTIONS)]
+        yield [record(pair, prompt, method, recording, seed) for method in recording.methods]
 
 
-def record(pair: Any, prompt: str, method: str, wanted: Wanted, seed: int) -> Generation:
+def record(pair: Any, prompt: str, method: str, recording: Recording, seed: int) -> Generation:
     """One run with all data that the page shows. The models have their short names."""
-    ids = pair.chat_prompt(prompt) if wanted.chat else pair.encode(prompt)
-    settings, topology = wanted.settings(seed), wanted.topology
+    ids = pair.chat_prompt(prompt) if recording.chat else pair.encode(prompt)
+    settings, topology = recording.settings(seed), recording.topology
     if topology is None:  # acceptance is measured once, because the pair stores it
         sampling: dict[str, Any] = {"temperature": settings["temperature"], "top_k": 0, "top_p": 1.0}
-        k = OPENING_DRAFTS[wanted.pair]
-        topology = topologies.topology(pair, "optimal", k, method=wanted.methods[0], **sampling)
+        k = OPENING_DRAFTS[recording.pair]
+        topology = topologies.topology(pair, "optimal", k, method=recording.methods[0], **sampling)
     run = specdec.generate(pair, ids, method=method, topology=topology, detail=True, **settings)
-    target, draft = NAMES[wanted.pair]
-    return replace(run, target=target, draft=draft, prompt=prompt, chat=wanted.chat)
+    target, draft = NAMES[recording.pair]
+    return replace(run, target=target, draft=draft, prompt=prompt, chat=recording.chat)
 
 
-def timed(pair: Any, wanted: Wanted, run: Generation) -> Repeats:
+def timed(pair: Any, recording: Recording, run: Generation) -> Repeats:
     """The run and plain decoding of the same prompt and seed, decoded in turns several times."""
 
     def beginning(method: Any, topology: Topology | None) -> Steps[Any]:
-        options = {"method": method, "topology": topology, "detail": False, **wanted.settings(run.seed)}
+        options = {"method": method, "topology": topology, "detail": False, **recording.settings(run.seed)}
         yield
         return specdec.stream(pair, run.prompt_ids, **options)
 
@@ -232,35 +232,35 @@ def timed(pair: Any, wanted: Wanted, run: Generation) -> Repeats:
     return repeats
 
 
-def best(pair: Any, wanted: Wanted, tries: int) -> tuple[Moment, list[Generation]]:
+def best(pair: Any, recording: Recording, tries: int) -> tuple[Moment, list[Generation]]:
     """The runs with the highest score among `tries` seeds. If none of them shows the subject, more seeds are
     tried, and the first runs that show it are returned.
 
     ValueError if none of ten times as many seeds shows it.
     """
-    scored: list[tuple[Moment, list[Generation]]] = []
-    for number, runs in enumerate(candidates(pair, wanted, 10 * tries)):
-        if number >= tries and scored:
+    matches: list[tuple[Moment, list[Generation]]] = []
+    for number, runs in enumerate(candidates(pair, recording, 10 * tries)):
+        if number >= tries and matches:
             break
-        moment = wanted.find(*runs)
-        if moment is not None and (wanted.seed is not None or ends_well(runs)):
-            scored.append((moment, runs))
-    if not scored:
-        raise ValueError(f"none of {10 * tries} runs shows {wanted.name}: try more runs")
-    return max(scored, key=lambda pair: pair[0].score)
+        moment = recording.find(*runs)
+        if moment is not None and (recording.seed is not None or ends_well(runs)):
+            matches.append((moment, runs))
+    if not matches:
+        raise ValueError(f"none of {10 * tries} runs shows {recording.name}: try more runs")
+    return max(matches, key=lambda pair: pair[0].score)
 
 
-def again(pair: Any, wanted: Wanted) -> tuple[Moment, list[Generation]] | None:
+def again(pair: Any, recording: Recording) -> tuple[Moment, list[Generation]] | None:
     """Decode the recorded runs of an entry again.
 
     None if there are none, or if they no longer show what is wanted.
     """
-    path = traces.FOLDER / f"{wanted.names()[0]}.json"
-    if not path.exists() or (old := Generation.from_json(path.read_text())).chat != wanted.chat:
+    path = traces.FOLDER / f"{recording.names()[0]}.json"
+    if not path.exists() or (old := Generation.from_json(path.read_text())).chat != recording.chat:
         return None
-    seed = old.seed if wanted.seed is None else wanted.seed
-    (runs,) = candidates(pair, replace(wanted, prompt=wanted.prompt or old.prompt, seed=seed), 1)
-    moment = wanted.find(*runs)
+    seed = old.seed if recording.seed is None else recording.seed
+    (runs,) = candidates(pair, replace(recording, prompt=recording.prompt or old.prompt, seed=seed), 1)
+    moment = recording.find(*runs)
     return None if moment is None else (moment, runs)
 
 
@@ -270,22 +270,22 @@ def ends_well(runs: list[Generation]) -> bool:
 
 
 def write(
-    wanted: Wanted, moment: Moment, runs: list[tuple[Generation, Repeats]], folder: Path
+    recording: Recording, moment: Moment, runs: list[tuple[Generation, Repeats]], folder: Path
 ) -> list[dict[str, Any]]:
     """Write the runs with their times, and return their entries of the index.
 
     ValueError if a run is too large.
     """
     entries = []
-    for name, method, (run, repeats) in zip(wanted.names(), wanted.methods, runs, strict=True):
+    for name, method, (run, repeats) in zip(recording.names(), recording.methods, runs, strict=True):
         text = with_times(run, repeats)
         if len(text) > MOST_BYTES:
             raise ValueError(f"{name} has {len(text):,} bytes, more than {MOST_BYTES:,}: record fewer tokens")
         _write(folder / f"{name}.json", text)
-        twin = next((other for other in wanted.names() if other != name), None)
-        title = wanted.title if twin is None else f"{wanted.title} ({method.upper()})"
+        twin = next((other for other in recording.names() if other != name), None)
+        title = recording.title if twin is None else f"{recording.title} ({method.upper()})"
         place = {"round": moment.round, "step": moment.step}
-        entries.append({"name": name, "title": title, "look": wanted.look, "twin": twin, **place})
+        entries.append({"name": name, "title": title, "look": recording.look, "twin": twin, **place})
     return entries
 
 
@@ -318,16 +318,16 @@ def main(arguments: list[str] | None = None) -> None:
         "--again", action="store_true", help="keep prompts and seeds of runs that still show their subject"
     )
     options = parser.parse_args(arguments)
-    chosen = [each for each in WANTED if not options.names or each.name in options.names]
+    recordings = [each for each in RECORDINGS if not options.names or each.name in options.names]
     try:
         for name in NAMES:
-            if not (of_pair := [wanted for wanted in chosen if wanted.pair == name]):
+            if not (of_pair := [recording for recording in recordings if recording.pair == name]):
                 continue
             pair = specdec.load_pair(name)
             lazy.use_threads(pair)
-            for wanted in of_pair:
-                shown = again(pair, wanted) if options.again else None
-                _record(pair, wanted, *(shown or best(pair, wanted, options.tries)))
+            for recording in of_pair:
+                earlier = again(pair, recording) if options.again else None
+                _record(pair, recording, *(earlier or best(pair, recording, options.tries)))
         if not options.names:  # Compare's panel imports this folder, so its recording is a separate command
             subprocess.run([sys.executable, "-m", "components.compare.record_columns"], check=True)
             screenshots.take()
@@ -335,11 +335,11 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(f"error: {error}")
 
 
-def _record(pair: Any, wanted: Wanted, moment: Moment, runs: list[Generation]) -> None:
-    written = write(wanted, moment, [(run, timed(pair, wanted, run)) for run in runs], traces.FOLDER)
-    print(f"{wanted.name}: seed {runs[0].seed}, {moment}, {runs[0].prompt!r}", flush=True)
-    entries = {entry["name"]: entry for entry in [*traces.entries(), *written]}
-    ordered = [entries[name] for wanted in WANTED for name in wanted.names() if name in entries]
+def _record(pair: Any, recording: Recording, moment: Moment, runs: list[Generation]) -> None:
+    new = write(recording, moment, [(run, timed(pair, recording, run)) for run in runs], traces.FOLDER)
+    print(f"{recording.name}: seed {runs[0].seed}, {moment}, {runs[0].prompt!r}", flush=True)
+    entries = {entry["name"]: entry for entry in [*traces.entries(), *new]}
+    ordered = [entries[name] for recording in RECORDINGS for name in recording.names() if name in entries]
     _write(traces.INDEX, json.dumps(ordered, indent=1, ensure_ascii=False))
 
 

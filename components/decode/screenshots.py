@@ -47,8 +47,8 @@ def take() -> None:
         raise ValueError("the screenshots need Chromium; if it is not on the path, set CHROMIUM to its place")
     command = [sys.executable, "-u", str(ASSETS.parent / "app.py"), "--pair", "smollm2"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    late = threading.Timer(_START, server.kill)
-    late.start()
+    timer = threading.Timer(_START, server.kill)
+    timer.start()
     try:
         address = _address(server)
         with sync_playwright() as playwright:
@@ -61,16 +61,16 @@ def take() -> None:
             _film(new.new_page(), address)
             browser.close()
     finally:
-        late.cancel()
+        timer.cancel()
         server.terminate()
         server.wait()
 
 
 def _shoot(page: Any, address: str) -> None:
     page.set_default_timeout(_MOST)
-    for name, (query, there) in PICTURES.items():
+    for name, (query, condition) in PICTURES.items():
         page.goto(address + query)
-        page.wait_for_function(there)
+        page.wait_for_function(condition)
         page.wait_for_function(_LOADED)
         page.keyboard.press("Escape")  # stops the moving start of the page
         page.mouse.move(0, 0)
@@ -86,14 +86,14 @@ def _film(page: Any, address: str) -> None:
     page.goto(address)
     page.wait_for_selector("[data-stage=line]")
     frames, times = [], []
-    begun = time.monotonic()
-    while (now := time.monotonic() - begun) < _SECONDS:
+    film_start = time.monotonic()
+    while (now := time.monotonic() - film_start) < _SECONDS:
         frames.append(Image.open(BytesIO(page.screenshot(type="png"))))
         times.append(now)
-        page.wait_for_timeout(max(0.0, 1000 * (_EVERY - (time.monotonic() - begun - now))))
+        page.wait_for_timeout(max(0.0, 1000 * (_EVERY - (time.monotonic() - film_start - now))))
     ends = [*times[1:], _SECONDS + 3]
-    shown = [round(1000 * (end - start)) for start, end in zip(times, ends, strict=True)]
-    options: dict[str, Any] = {"duration": shown, "loop": 0, "quality": 40, "method": 4}
+    milliseconds = [round(1000 * (end - start)) for start, end in zip(times, ends, strict=True)]
+    options: dict[str, Any] = {"duration": milliseconds, "loop": 0, "quality": 40, "method": 4}
     frames[0].save(FOLDER / MOVING, save_all=True, append_images=frames[1:], **options)
     size = (FOLDER / MOVING).stat().st_size
     if size > _MOST_BYTES:
@@ -107,8 +107,8 @@ def _address(server: subprocess.Popen[str]) -> str:
     ValueError if the server ends before.
     """
     for line in server.stdout or ():
-        if found := re.search(r"http://\S+", line):
-            return f"{found[0].rstrip('/')}/"
+        if match := re.search(r"http://\S+", line):
+            return f"{match[0].rstrip('/')}/"
     raise ValueError("the server ended before it answered")
 
 

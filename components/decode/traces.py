@@ -20,7 +20,7 @@ _DIGITS = 6
 would be almost twice as long."""
 
 
-def _sent(file: Path) -> str:
+def _compact_text(file: Path) -> str:
     """The text of a recorded run in the form that is sent to browsers, with shortened numbers."""
     shortened: Any = json.loads(
         file.read_text(), parse_float=lambda digits: float(f"{float(digits):.{_DIGITS}g}")
@@ -29,7 +29,7 @@ def _sent(file: Path) -> str:
 
 
 for _file in FOLDER.glob("*.json"):  # the browser loads a run as a file, without waiting for the model
-    assets.publish_made(f"{FOLDER.name}/{_file.name}", partial(_sent, _file), [_file])
+    assets.publish_made(f"{FOLDER.name}/{_file.name}", partial(_compact_text, _file), [_file])
 
 
 OPENINGS = {True: "code", False: "story"}
@@ -41,8 +41,8 @@ def entries(chats: bool = True) -> list[dict[str, Any]]:
 
     Each entry has a name, a title, what to look at (`look`), the moment (round and step count from 0), and
     `twin`: the name of the same run by the other method, or null."""
-    listed = json.loads(INDEX.read_text()) if INDEX.exists() else []
-    return sorted(listed, key=lambda entry: entry["name"] != OPENINGS[chats])
+    index = json.loads(INDEX.read_text()) if INDEX.exists() else []
+    return sorted(index, key=lambda entry: entry["name"] != OPENINGS[chats])
 
 
 def opening(chats: bool) -> dict[str, Any]:

@@ -55,11 +55,11 @@ def rounding(summary: Summary) -> dict[str, Any]:
     figure = axes("", "tokens that differ, %", 400, yaxis_type="log")
     for place, (pair, own) in enumerate(_by_pair(rows).items()):
         x = [names.index(row["compared"]) + 0.2 * (place - 0.5) for row in own]
-        for what, field, hue, mark in (
+        for label, field, hue, mark in (
             ("one race, exact", "expected", "ersd", _PAIRS[pair][1]),
             ("greedy", "greedy", "ar", ("diamond", "cross")[place]),
         ):
-            look = Look(f"{what}, {pair}", colour(hue), mark, "solid")
+            look = Look(f"{label}, {pair}", colour(hue), mark, "solid")
             figure.add_trace(measured(look, x, [row[field] for row in own], positive=True))
         bounds = [row["bound"]["value"] for row in own]
         figure.add_trace(
@@ -77,8 +77,8 @@ def rounding(summary: Summary) -> dict[str, Any]:
         tickvals=list(range(len(names))), ticktext=names, tickangle=-45, tickfont={"size": 11}
     )
     figure.update_yaxes(dtick=1, exponentformat="power")
-    named = ("total variation", "races counted", "races, exact", "bound", "greedy", "independent")
-    columns = ["pair", "arithmetic", *named]
+    quantities = ("total variation", "races counted", "races, exact", "bound", "greedy", "independent")
+    columns = ["pair", "arithmetic", *quantities]
     return view(
         "How many tokens rounding changes",
         _place("rounding"),
@@ -157,11 +157,11 @@ def lists(summary: Summary) -> dict[str, Any]:
     for pair, rows in _by_pair(summary["points"]).items():
         hue, mark = _PAIRS[pair]
         n = [row["drafts"] for row in rows]
-        for what, kind, symbol, dash in (
+        for label, kind, symbol, dash in (
             ("one race", "arrivals", mark, "solid"),
             ("n races", "races", mark, "dot"),
         ):
-            look = Look(f"{what}, {pair}", colour(hue), symbol, dash)
+            look = Look(f"{label}, {pair}", colour(hue), symbol, dash)
             figure.add_trace(measured(look, n, [row[kind] for row in rows], lines=True))
         best = [row["best_of_arrivals"]["value"] for row in rows]
         figure.add_trace(line("best of any rule", BOUND, "dash", n, best, "best"))

@@ -31,12 +31,12 @@ def measured(
 ) -> go.Scatter:
     """Marks with intervals. positive: leave out values of 0 or less, which a logarithmic axis can't show.
     lines: whether lines join the marks."""
-    rows_kept = [(at, row) for at, row in zip(x, rows, strict=True) if not positive or row["value"] > 0]
+    rows_kept = [(place, row) for place, row in zip(x, rows, strict=True) if not positive or row["value"] > 0]
     values = [row["value"] for _, row in rows_kept]
     return go.Scatter(
         name=look.name,
         legendgroup=look.name,
-        x=[at for at, _ in rows_kept],
+        x=[place for place, _ in rows_kept],
         y=values,
         mode="lines+markers" if lines else "markers",
         marker={"symbol": look.mark, "size": 9, "color": look.hue},
@@ -67,6 +67,6 @@ def spread(row: Mapping[str, Any]) -> list[str]:
     return [number(row["value"]), phrases.interval(row)]
 
 
-def chosen(rows: Rows, **wanted: Any) -> list[Mapping[str, Any]]:
-    """The rows of a summary whose entries have the values in `wanted`."""
-    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+def chosen(rows: Rows, **fields: Any) -> list[Mapping[str, Any]]:
+    """The rows of a summary whose entries have the values in `fields`."""
+    return [row for row in rows if all(row[name] == value for name, value in fields.items())]

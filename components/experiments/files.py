@@ -14,10 +14,10 @@ SHIPPED = RESULTS / "experiments.summary.json"
 """The summary of the embedded pair's experiment."""
 
 
-def views(shown: Mapping[str, Callable[[Any], dict[str, Any]]]) -> list[dict[str, Any]]:
-    """The views of results that are stored in the repository. shown: for each result file, by name, the
+def views(makers: Mapping[str, Callable[[Any], dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The views of results that are stored in the repository. makers: for each result file, by name, the
     function that makes its view."""
-    return [view(json.loads((RESULTS / f"{name}.json").read_text())) for name, view in shown.items()]
+    return [view(json.loads((RESULTS / f"{name}.json").read_text())) for name, view in makers.items()]
 
 
 def summary(path: Path) -> dict[str, Any]:

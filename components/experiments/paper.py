@@ -106,26 +106,26 @@ def acceptance(summary: Summary) -> dict[str, Any]:
     and its entropy."""
     figure = axes("child index", "probability of acceptance", yaxis_type="log")
     parts, cells = [], []
-    for method, found in summary["acceptance"].items():
+    for method, entry in summary["acceptance"].items():
         name, hue, dash = METHODS[method].name, colour(method), METHODS[method].dash
-        used, computed = found["by_index"], (found["contexts"] or {"by_index": []})["by_index"]
-        figure.add_trace(line(f"{name}, as used", hue, dash, range(len(used)), _positive(used), name))
-        rows = [row | {"value": row["rate"]} for row in found["batch"] if row["rate"]]
+        rates, exact_rates = entry["by_index"], (entry["contexts"] or {"by_index": []})["by_index"]
+        figure.add_trace(line(f"{name}, as used", hue, dash, range(len(rates)), _positive(rates), name))
+        rows = [row | {"value": row["rate"]} for row in entry["batch"] if row["rate"]]
         look = Look(name, hue, METHODS[method].mark, dash)
         figure.add_trace(measured(look, _column(rows, "index"), rows, positive=True))
-        if computed:
-            x, y = range(len(computed)), _positive(computed)
+        if exact_rates:
+            x, y = range(len(exact_rates)), _positive(exact_rates)
             figure.add_trace(line(f"{name}, computed", hue, "dot", x, y, name))
-        first = [f"{100 * rate:.1f}%" for rate in used[:3]]
+        first = [f"{100 * rate:.1f}%" for rate in rates[:3]]
         parts.append(
             f"in the texts of these runs, {name} accepts the first child in {first[0]} of the cases, the "
-            f"next ones in {' and '.join(first[1:]) or 'none'} (H[R] = {number(found['entropy_of_mean'])} "
+            f"next ones in {' and '.join(first[1:]) or 'none'} (H[R] = {number(entry['entropy_of_mean'])} "
             "bits)"
         )
-        counted = {row["index"]: row for row in found["batch"]}
-        for index, rate in enumerate(used):
-            row = counted.get(index, {"rate": None, "low": None, "high": None})
-            exact = computed[index] if index < len(computed) else None
+        row_of = {row["index"]: row for row in entry["batch"]}
+        for index, rate in enumerate(rates):
+            row = row_of.get(index, {"rate": None, "low": None, "high": None})
+            exact = exact_rates[index] if index < len(exact_rates) else None
             cells.append([name, str(index), number(row["rate"]), interval(row), number(rate), number(exact)])
     text = listed(parts, "; ")
     columns = ["method", "index", "counted in batch", "95% interval", "as used", "computed"]
@@ -158,12 +158,12 @@ def difference(summary: Summary) -> dict[str, Any]:
             f"{TOPOLOGIES[where].long_name} (k = {', '.join(some)})" for where, some in ks.items() if some
         ]
         parts += [f"{name} is ahead in {listed(places)}"] if places else []
-    rest = "the 95% interval of the difference contains 0"
+    elsewhere = "the 95% interval of the difference contains 0"
     cells = [_measured_cells(row | {"where": str(row["k"])}) for row in rows]
     return view(
         "GSD minus ERSD",
         "Paper: Section 5 and Lemma 3.1, in words",
-        f"{listed(parts, '; ')}. Elsewhere {rest}." if parts else f"T{rest[1:]} at every point.",
+        f"{listed(parts, '; ')}. Elsewhere {elsewhere}." if parts else f"T{elsewhere[1:]} at every point.",
         "Above the line at 0, GSD yields more tokens than ERSD. Both have the same prompts and seeds; "
         "intervals are 95%.",
         log_axes(figure),
@@ -178,16 +178,16 @@ def _add_strategies(figure: go.Figure, rows: Rows, method: str, positive: bool =
     Returns the summary's rows of all strategies. Each row also has `at`, its place on the x axis, and
     `where`, the words for this place.
     """
-    shown: list[Mapping[str, Any]] = []
+    points: list[Mapping[str, Any]] = []
     for strategy in FIXED:
         if some := chosen(rows, method=method, strategy=strategy):
             look, x = _topology(strategy), _column(some, "at")
-            predicted = _column(some, "prediction")
-            predicted = _positive(predicted) if positive else predicted
-            figure.add_trace(line(f"{look.name}, predicted", look.hue, "dot", x, predicted, look.name))
+            predictions = _column(some, "prediction")
+            predictions = _positive(predictions) if positive else predictions
+            figure.add_trace(line(f"{look.name}, predicted", look.hue, "dot", x, predictions, look.name))
             figure.add_trace(measured(look, x, some, positive))
-            shown += some
-    return shown
+            points += some
+    return points
 
 
 def _topology(name: str) -> Look:

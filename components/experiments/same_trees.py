@@ -39,10 +39,10 @@ def rules(summary: Summary) -> dict[str, Any]:
     figure = axes("tree", "tokens per target call, minus GSD's", 360)
     warm, cold = (chosen(summary["points"], temperature=heat) for heat in (1.0, 0.0))
     trees = _names(warm, "tree")
-    others = [method for method in DRAFTING if method != _BESIDE]
-    for place, method in enumerate(others):
+    methods = [method for method in DRAFTING if method != _BESIDE]
+    for place, method in enumerate(methods):
         rows = chosen(warm, method=method)
-        x = [trees.index(row["tree"]) + _APART * (place - (len(others) - 1) / 2) for row in rows]
+        x = [trees.index(row["tree"]) + _APART * (place - (len(methods) - 1) / 2) for row in rows]
         look = figures.Look(METHODS[method].name, colour(method), METHODS[method].mark, "solid")
         figure.add_trace(figures.measured(look, x, [row["more_than_gsd"] for row in rows]))
     figure.add_hline(y=0, line={"color": BOUND, "width": 1})
@@ -57,9 +57,9 @@ def rules(summary: Summary) -> dict[str, Any]:
         same = f" At temperature 0 all rules need the same target calls ({fewest} tokens per point)."
     cells = []
     for row in summary["points"]:
-        there, name = chosen(summary["points"], temperature=row["temperature"]), METHODS[row["method"]].name
+        points, name = chosen(summary["points"], temperature=row["temperature"]), METHODS[row["method"]].name
         values = [f"{row['value']:.3f}", interval(row), *spread(row["more_than_gsd"])]
-        mark = "best" if name in best(there, row["tree"]) else ""
+        mark = "best" if name in best(points, row["tree"]) else ""
         cells.append([row["tree"], f"{row['temperature']:g}", name, *values, mark, f"{row['tokens']:,}"])
     columns = ["tree", "temperature", "rule", "tokens per call", "95% interval", "more than GSD"]
     caption = (
@@ -80,8 +80,8 @@ def rules(summary: Summary) -> dict[str, Any]:
 
 def best(rows: Sequence[Mapping[str, Any]], tree: str) -> list[str]:
     """The best rule on a tree, then all rules whose difference from it has a 95% interval that contains 0."""
-    there = [row for row in rows if row["tree"] == tree]
-    near = [row for row in there if (row["less_than_best"]["low"] or 0) <= 0]
+    of_tree = [row for row in rows if row["tree"] == tree]
+    near = [row for row in of_tree if (row["less_than_best"]["low"] or 0) <= 0]
     return [METHODS[row["method"]].name for row in sorted(near, key=lambda row: -row["value"])]
 
 
@@ -104,7 +104,7 @@ def draft_temperature(summary: Summary) -> dict[str, Any]:
             f"{top['draft_temperature']:g} on {tree}" + (f" ({sure})" if top["gain"]["value"] else "")
         )
     texts = summary["runs"] // len(summary["points"])
-    few = "; with so few, the intervals are rough" if texts < FEW else ""
+    warning = "; with so few, the intervals are rough" if texts < FEW else ""
     cells = [
         [
             row["tree"],
@@ -121,7 +121,7 @@ def draft_temperature(summary: Summary) -> dict[str, Any]:
         "Not in the paper: python -m research.experiments.draft_temperature",
         f"The draft's temperature with the most tokens per target call is {listed(parts)}. All "
         f"{summary['runs']:,} texts equal those of autoregressive decoding, token by token. A point has "
-        f"{texts} texts, {_fewest(summary['points'])} tokens{few}.",
+        f"{texts} texts, {_fewest(summary['points'])} tokens{warning}.",
         "Marks: measured at temperature 1 of the target, with 95% intervals over prompts.",
         figure,
         table("ERSD's tokens per target call", [*columns, "95% interval"], cells),

@@ -41,7 +41,7 @@ def view(summary: Summary) -> dict[str, Any]:
 
     Each number of texts has a curve, its fastest k, and the gain of that k.
     """
-    points, about = summary["points"], summary["machine"]
+    points, machine = summary["points"], summary["machine"]
     curves = {
         at_once: _curve(summary, at_once) for at_once in dict.fromkeys(row["at_once"] for row in points)
     }
@@ -77,7 +77,7 @@ def view(summary: Summary) -> dict[str, Any]:
         f"Marks: medians of {summary['repeats']} repeats, with the lowest and the highest. ERSD drafts the "
         f"optimal tree of k tokens, the same for all texts; k = 0 drafts nothing. The same texts are written "
         f"at all points. Stars: auto, which chooses a tree for each text from a common budget of tokens, "
-        f"drawn at its mean k. One core, processor time: {about['processor']}, {about['date']}.",
+        f"drawn at its mean k. One core, processor time: {machine['processor']}, {machine['date']}.",
         figure,
         plots.table("ERSD on the optimal tree of k tokens", [*columns, "lowest to highest"], cells),
         id="serving",

@@ -24,14 +24,14 @@ def use(path: Path) -> None:
     """Show this summary instead of the committed one. ValueError names the file and what is wrong with it."""
     global _own
     try:
-        shown = view(files.summary(path))
-        json.dumps(shown, allow_nan=False)
+        views = view(files.summary(path))
+        json.dumps(views, allow_nan=False)
     except ArithmeticError as error:
         raise ValueError(f"results = {str(path)!r}: a number is out of range ({error})") from None
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
-        what = str(error) if isinstance(error, ValueError) else f"a part is missing ({error!r:.80})"
-        raise ValueError(f"results = {str(path)!r}: {what}") from None
-    _own = shown
+        reason = str(error) if isinstance(error, ValueError) else f"a part is missing ({error!r:.80})"
+        raise ValueError(f"results = {str(path)!r}: {reason}") from None
+    _own = views
 
 
 @answers
@@ -42,8 +42,8 @@ def shipped(_: Any) -> Answer:
     """
     if _own is not None:
         return _own
-    shown = view(json.loads(files.SHIPPED.read_text()))
-    return shown | {"figures": [*shown["figures"], *same_trees.views(), *serving.views(), *beyond.views()]}
+    views = view(json.loads(files.SHIPPED.read_text()))
+    return views | {"figures": [*views["figures"], *same_trees.views(), *serving.views(), *beyond.views()]}
 
 
 def view(summary: paper.Summary) -> View:

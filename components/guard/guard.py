@@ -62,26 +62,26 @@ class Guard:
             await send(message)
 
         try:
-            route = await self._admitted(scope)
+            route = await self._checked_route(scope)
             app = route.answers or self.app
             if route.method == "POST":
                 app = RequestBodyLimitMiddleware(app, limits.current().request_bytes)
-                receive = _within(limits.current().request_seconds, receive)
+                receive = _with_deadline(limits.current().request_seconds, receive)
             await app(scope, receive, sending)
         except Exception as error:
-            refused = error if isinstance(error, HTTPException) else _failed(scope, error)
+            refused = error if isinstance(error, HTTPException) else _log_failure(scope, error)
             if not begun:
                 await JSONResponse({"detail": refused.detail}, refused.status_code)(scope, receive, sending)
 
-    async def _admitted(self, scope: Any) -> routes.Route:
+    async def _checked_route(self, scope: Any) -> routes.Route:
         """The route of a request, if the request is valid. Its cost is charged to the visitor's address.
 
         HTTPException otherwise.
         """
         headers = Headers(scope=scope)
         if not hosts.known(host := headers.get("host", "")):
-            named = "its operator can add names with --names"
-            raise HTTPException(421, f"this server is not called {host:.80}; {named}")
+            hint = "its operator can add names with --names"
+            raise HTTPException(421, f"this server is not called {host:.80}; {hint}")
         if (route := routes.matching(scope["method"], scope["path"])) is None:
             raise HTTPException(404, "there is nothing at this address")
         if route.method == "POST":
@@ -94,7 +94,7 @@ class Guard:
         return route
 
 
-def _within(seconds: float, receive: Any) -> Any:
+def _with_deadline(seconds: float, receive: Any) -> Any:
     """A replacement of ASGI's `receive` that raises HTTPException if the body takes longer than these seconds
     to arrive."""
     end, more = asyncio.get_running_loop().time() + seconds, True
@@ -121,7 +121,7 @@ def _add_headers(headers: MutableHeaders) -> None:
         headers.setdefault("content-security-policy", policy())
 
 
-def _failed(scope: Any, error: Exception) -> HTTPException:
+def _log_failure(scope: Any, error: Exception) -> HTTPException:
     """Log a failure in one line, because a visitor may cause many. The level DEBUG adds the traceback."""
     log, line = logging.getLogger(__name__), "%s %.80a failed: %.200a"
     log.error(line, scope["method"], scope["path"], error, exc_info=log.isEnabledFor(logging.DEBUG))

@@ -44,8 +44,8 @@ def _together(p: Distribution, q: Distribution) -> float:
 def race() -> Facts:
     """The facts of lesson “What is a race?”: a race of three tokens that an unlikely token wins."""
     p, e, always_floor = (0.5, 0.3, 0.2), (1.2, 0.45, 0.9), (0, 1, 0)
-    others = 1 - 2 * p[2]
-    doubled = (*(others * share / (p[0] + p[1]) for share in p[:2]), 2 * p[2])
+    share_of_others = 1 - 2 * p[2]
+    doubled = (*(share_of_others * share / (p[0] + p[1]) for share in p[:2]), 2 * p[2])
     times = _arrivals(e, p)
     return {
         "names": "mat,floor,sofa",
@@ -205,7 +205,7 @@ def limit() -> Facts:
         "sequence_limit": 1 / (1 - pair[0]),
         "gain_first": gains[0],
         "gain_second": gains[1],
-        "gain_order": _compared(gains[1] / gains[0]),
+        "gain_order": _choice_of_ratio(gains[1] / gains[0]),
         "lemma": lemma,
         "theorem": theory.tunstall_bound(pair, tree_lab.VOCABULARY, largest),
         "vocabulary": tree_lab.VOCABULARY,
@@ -214,7 +214,7 @@ def limit() -> Facts:
     }
 
 
-def _compared(ratio: float) -> int:
+def _choice_of_ratio(ratio: float) -> int:
     """The right choice for the second of two gains. ratio: second / first. 0: about twice as much, 1: about
     the same, 2: almost nothing."""
     return 0 if ratio > 1.5 else 1 if ratio > 0.5 else 2
@@ -225,7 +225,7 @@ def traversal() -> Facts:
     p, q = (0.3, 0.7), (0.7, 0.3)
     ratios = [a / b for a, b in zip(p, q, strict=True)]
     after_a = min(1.0, ratios[0])
-    both = min(1.0, after_a * ratios[1])
+    product = min(1.0, after_a * ratios[1])
     first = [min(1.0, ratio) for ratio in ratios]
     second = [[min(1.0, weight * ratio) for ratio in ratios] for weight in first]
     # a drafted path is accepted with its weight: min(1, the weight before x p/q) (Sun et al., 2024)
@@ -238,7 +238,7 @@ def traversal() -> Facts:
         "q": q,
         "ratio": ratios[0],
         "ratio_b": ratios[1],
-        "both": both,
+        "both": product,
         "path": p[0] * p[1],
         "paths": [
             [f"{a} {b}", p[i] * p[j], q[i] * q[j]] for i, a in enumerate("ab") for j, b in enumerate("ab")

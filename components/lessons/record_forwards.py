@@ -47,15 +47,15 @@ def record(pair: Pair, passes: int = PASSES) -> dict[str, Any]:
     session.prefill(ids[:PREFIX])
     milliseconds: dict[int, list[float]] = {count: [] for count in ROWS}
     for _ in range(passes):
-        for count, spent in milliseconds.items():
+        for count, times in milliseconds.items():
             rows = torch.tensor(ids[PREFIX : PREFIX + count])
             start = time.perf_counter()
             session.forward(rows, range(-1, count - 1))  # row i follows row i - 1, like drafts in a sequence
-            spent.append(1000 * (time.perf_counter() - start))
+            times.append(1000 * (time.perf_counter() - start))
             session.commit([])
-    about: dict[str, Any] = {"machine": machine(pair.target.device) | {"load": round(os.getloadavg()[0], 2)}}
-    about |= {"passes": passes, "threads": 1, "arithmetic": pair.arithmetic}
-    return about | {"target": [[count, round(min(spent), 4)] for count, spent in milliseconds.items()]}
+    facts: dict[str, Any] = {"machine": machine(pair.target.device) | {"load": round(os.getloadavg()[0], 2)}}
+    facts |= {"passes": passes, "threads": 1, "arithmetic": pair.arithmetic}
+    return facts | {"target": [[count, round(min(times), 4)] for count, times in milliseconds.items()]}
 
 
 if __name__ == "__main__":

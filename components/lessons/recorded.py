@@ -21,19 +21,19 @@ POWER = 0.99
 def faster() -> Facts:
     """Recorded times of calls over several rows, the recorded run that the page opens with, and the fastest
     number of drafts for many texts."""
-    recorded = _results("forward")
-    ms = {int(rows): time for rows, time in recorded["target"]}
+    results = _results("forward")
+    ms = {int(rows): time for rows, time in results["target"]}
     assert tuple(ms) == ROWS, "forward.json has other numbers of rows: record it again"
-    machine = recorded["machine"]
+    machine = results["machine"]
     return {
         "ms": ms,
         "times": {rows: time / ms[1] for rows, time in ms.items()},
         "eight": ms[8] / ms[1],
         "machine": f"{machine['processor']}, {machine['cores']} cores",
         "date": machine["date"],
-        "passes": recorded["passes"],
+        "passes": results["passes"],
         **_opening(),
-        **_many(),
+        **_fastest_k(),
     }
 
 
@@ -45,9 +45,9 @@ def _opening() -> Facts:
     run = recorded_run(traces.entries()[0]["name"])
     seconds = {name: medians([getattr(timing, name) for timing in run.timings]) for name in ("run", "plain")}
     parts = {"draft": 0.0, "evaluate": 0.0, "verify": 0.0}
-    for round, spent in zip(run.rounds, seconds["run"], strict=True):
+    for round, round_seconds in zip(run.rounds, seconds["run"], strict=True):
         for name in parts:
-            parts[name] += 1000 * spent * getattr(round.seconds, name) / decoding_seconds(round)
+            parts[name] += 1000 * round_seconds * getattr(round.seconds, name) / decoding_seconds(round)
     run_ms, plain_ms = (1000 * math.fsum(seconds[name]) for name in ("run", "plain"))
     calls, plain_calls = len(seconds["run"]), len(seconds["plain"])
     return {
@@ -66,14 +66,14 @@ def _opening() -> Facts:
     }
 
 
-def _many() -> Facts:
+def _fastest_k() -> Facts:
     """For each number of texts at once, the fastest number of drafted tokens per round, measured with the
     embedded pair."""
     rows = [row for row in _results("serving")["points"] if row["tree"] != "auto"]
     sizes = (1, 4, 16, 40)  # more numbers were measured
     best = [max((row for row in rows if row["at_once"] == n), key=lambda row: row["value"]) for n in sizes]
-    many = [[row["at_once"], row["k"]] for row in best]
-    return {"many": many, "many_best": 0 if many[-1][1] == 0 else 1 if many[-1][1] == many[0][1] else 2}
+    pairs = [[row["at_once"], row["k"]] for row in best]
+    return {"many": pairs, "many_best": 0 if pairs[-1][1] == 0 else 1 if pairs[-1][1] == pairs[0][1] else 2}
 
 
 def yourself() -> Facts:
@@ -108,7 +108,7 @@ def rejection() -> Facts:
         "round": round.number + 1,
         "last_decision": 1 + len(step.trials) + len(round.tokens),
         "drafted": len(round.nodes),
-        "token": _shown(node.text),
+        "token": _quoted_text(node.text),
         "p_token": trial.p,
         "q_token": trial.q,
         "u": trial.u,
@@ -148,5 +148,5 @@ def referee() -> Facts:
     }
 
 
-def _shown(text: str) -> str:
+def _quoted_text(text: str) -> str:
     return f"“{text.replace(chr(10), '⏎').replace(' ', '␣')}”"

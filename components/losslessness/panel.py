@@ -74,7 +74,7 @@ def panel(below: str = "") -> frame.Part:
     return frame.box(
         "lossless-page",
         frame.box("lossless-controls", _controls(), below),
-        frame.panel(PART, template, streams={"check_losslessness": check_losslessness}, **_known()),
+        frame.panel(PART, template, streams={"check_losslessness": check_losslessness}, **_choices()),
     )
 
 
@@ -97,20 +97,20 @@ def _controls() -> frame.Part:
     )
 
 
-def _known() -> dict[str, Any]:
+def _choices() -> dict[str, Any]:
     """The data that the view needs before a visitor's first check: descriptions of the drafts and of the
     faults that can be built in, and a recorded check."""
     return {
         "tokens": list(models.TOKENS),
         "alarm": ALARM,
         "drafts": {name: draft.label for name, draft in models.DRAFTS.items()},
-        "faults": {name: _described(name) for name in FAULTS_IN_WORDS},
+        "faults": {name: _texts_of(name) for name in FAULTS_IN_WORDS},
         "words": {"breaks": _BREAK, "nothing": _NOTHING_TO_BREAK},
         "recorded": json.loads(RECORDED.read_text()),
     }
 
 
-def _described(fault: str) -> dict[str, Any]:
+def _texts_of(fault: str) -> dict[str, Any]:
     """The texts about a fault: its title, its description, the method that it breaks, and a sentence that
     follows the description if the tree is a sequence."""
     return {

@@ -31,12 +31,12 @@ def main() -> None:
 
 def record(settings: CheckSettings) -> dict[str, Any]:
     """All updates of a check, merged into one update, whose `path` has the p-values of all updates."""
-    received = [json.loads(text) for text in lossless_run.updates(settings)]
-    updates = [update for update in received if "place" not in update]
+    messages = [json.loads(text) for text in lossless_run.updates(settings)]
+    updates = [update for update in messages if "place" not in update]
     path = [[decodes, float(f"{p:.4g}")] for update in updates for decodes, p in update.pop("path", [])]
-    merged: dict[str, Any] = {name: value for update in updates for name, value in update.items()}
-    del merged["rounds"]
-    return merged | {"phase": "recorded", "path": path}
+    values: dict[str, Any] = {name: value for update in updates for name, value in update.items()}
+    del values["rounds"]
+    return values | {"phase": "recorded", "path": path}
 
 
 def shows_after(fault: str, decodes: int = MOST) -> int:
@@ -50,8 +50,8 @@ def shows_after(fault: str, decodes: int = MOST) -> int:
     for _ in range(decodes):
         check.decode()
     statistic, freedom, _ = check.chi_square()
-    needed = decodes * (critical(freedom, ALARM) - freedom) / (statistic - freedom)
-    return int(float(f"{max(needed, 10):.2g}"))
+    count = decodes * (critical(freedom, ALARM) - freedom) / (statistic - freedom)
+    return int(float(f"{max(count, 10):.2g}"))
 
 
 if __name__ == "__main__":

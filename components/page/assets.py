@@ -78,12 +78,12 @@ def publish_made(address: str, make: Callable[[], str], sources: Iterable[Path])
     _public[f"{FILES}/{address}"] = _File(lambda: make().encode(), tuple(sources))
 
 
-def constants(about: str, **tables: Any) -> str:
-    """The text of a JavaScript module that exports these tables under their names. about: its first comment.
+def constants(comment: str, **tables: Any) -> str:
+    """The text of a JavaScript module that exports these tables under their names. comment: its first line.
 
     A list of names takes one line, any other list one line per entry, and a mapping one line per inner entry.
     """
-    lines = [f"// {about}", "// biome-ignore-all format: generated", ""]
+    lines = [f"// {comment}", "// biome-ignore-all format: generated", ""]
     for name, table in tables.items():
         levels = 2 if isinstance(table, dict) else int(isinstance(table[0], dict))
         lines.append(f"export const {name} = {spread(table, levels)};")
@@ -147,8 +147,8 @@ def answer(request: Request) -> Response:
     contains the current version of the scripts.
     """
     path = request.path_params["path"]
-    version, _, rest = path.partition("/")
-    address = f"{FILES}/{rest if re.fullmatch('v[0-9a-f]{12}', version) else path}"
+    version, _, file_path = path.partition("/")
+    address = f"{FILES}/{file_path if re.fullmatch('v[0-9a-f]{12}', version) else path}"
     if (file := _public.get(address)) is None or not all(source.is_file() for source in file.sources):
         return Response(status_code=404)
     kind = mimetypes.guess_type(address)[0] or "application/octet-stream"
@@ -158,18 +158,18 @@ def answer(request: Request) -> Response:
 
 @dataclass(frozen=True)
 class Packed:
-    """A text, uncompressed (`whole`) and compressed by brotli and by gzip. tag: its ETag."""
+    """A text, uncompressed (`content`) and compressed by brotli and by gzip. tag: its ETag."""
 
-    whole: bytes
+    content: bytes
     brotli: bytes
     gzip: bytes
     tag: str
 
 
-def pack(whole: bytes) -> Packed:
+def pack(content: bytes) -> Packed:
     """Compress a text once for all visitors."""
-    digest = hashlib.blake2b(whole, digest_size=8).hexdigest()
-    return Packed(whole, brotli.compress(whole, quality=9), gzip.compress(whole, 6), f'"{digest}"')
+    digest = hashlib.blake2b(content, digest_size=8).hexdigest()
+    return Packed(content, brotli.compress(content, quality=9), gzip.compress(content, 6), f'"{digest}"')
 
 
 @lru_cache(maxsize=512)
@@ -186,7 +186,7 @@ def packed(request: Request, text: Packed, kind: str, headers: dict[str, str]) -
     for encoding, body in (("br", text.brotli), ("gzip", text.gzip)):
         if encoding in accepted:
             return Response(body, media_type=kind, headers=headers | {"content-encoding": encoding})
-    return Response(text.whole, media_type=kind, headers=headers)
+    return Response(text.content, media_type=kind, headers=headers)
 
 
 # scripts, styles and plotly's file, but no weights

@@ -52,8 +52,8 @@ _ORDER = ("accepted", "rejected", "correction", "residual", "bonus", "sampled")
 def legend(*left_out: str) -> Markup:
     """The meanings of the marks of tokens, as a list in HTML. left_out: kinds that the list leaves out."""
     meanings = STATUSES | KINDS
-    shown = [(kind, meanings[kind].sentence) for kind in _ORDER if kind not in left_out]
-    return Markup(template("page/legend", meanings=shown))
+    pairs = [(kind, meanings[kind].sentence) for kind in _ORDER if kind not in left_out]
+    return Markup(template("page/legend", meanings=pairs))
 
 
 def method_menu() -> list[tuple[str, str]]:
@@ -72,8 +72,8 @@ def drafter_menu() -> list[tuple[str, str]]:
 
 def topology_menu(*names: str) -> list[tuple[str, str]]:
     """The menu of these topologies, as (label, value); without names, of all topologies."""
-    chosen = names or TOPOLOGIES
-    return [(f"{TOPOLOGIES[name].name}: {TOPOLOGIES[name].sentence}", name) for name in chosen]
+    options = names or TOPOLOGIES
+    return [(f"{TOPOLOGIES[name].name}: {TOPOLOGIES[name].sentence}", name) for name in options]
 
 
 def script() -> str:

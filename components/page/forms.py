@@ -68,8 +68,8 @@ class Form:
     ) -> Part:
         """A number that is typed. value: None leaves the field empty. whole: whether only whole numbers are
         valid. look may have `after`: HTML after the field."""
-        described = {"kind": "number", "default": value, "least": least, "most": most, "whole": whole}
-        return self._field("number", name, label, described, step=1 if whole else "any", **look)
+        schema = {"kind": "number", "default": value, "least": least, "most": most, "whole": whole}
+        return self._field("number", name, label, schema, step=1 if whole else "any", **look)
 
     def slider(
         self,
@@ -84,15 +84,15 @@ class Form:
         **look: Any,
     ) -> Part:
         """A number that is typed or set with a slider. shown: the ends of the slider; None: least or most."""
-        whole = float(step).is_integer()
-        described = {"kind": "number", "default": value, "least": least, "most": most, "whole": whole}
+        is_whole = float(step).is_integer()
+        schema = {"kind": "number", "default": value, "least": least, "most": most, "whole": is_whole}
         ends = [end if own is None else own for end, own in zip((least, most), shown, strict=True)]
-        return self._field("slider", name, label, described, step=step, ends=ends, **look)
+        return self._field("slider", name, label, schema, step=step, ends=ends, **look)
 
     def _field(
-        self, look: str, name: str, label: str, described: dict[str, Any], *, id: str = "", **given: Any
+        self, look: str, name: str, label: str, schema: dict[str, Any], *, id: str = "", **extra: Any
     ) -> Part:
-        values = {"shown": True, "info": "", "after": "", "value": described["default"]} | described | given
+        values = {"shown": True, "info": "", "after": "", "value": schema["default"]} | schema | extra
         own = {
             "look": look,
             "form": self.name,
@@ -100,7 +100,7 @@ class Form:
             "label": label,
             "id": id or (f"{self.name}-" if self.ids is None else self.ids) + name,
         }
-        return Part(template("page/field", **(values | own)), fields={self.name: {name: described}})
+        return Part(template("page/field", **(values | own)), fields={self.name: {name: schema}})
 
 
 def button(id: str, label: str, kind: str = "", disabled: bool = False) -> str:

@@ -45,13 +45,13 @@ class Part:
     def __add__(self, other: Part) -> Part:
         """This part followed by another one."""
         forms = {**self.fields, **other.fields}
-        merged = {name: {**self.fields.get(name, {}), **other.fields.get(name, {})} for name in forms}
-        others = {
+        all_fields = {name: {**self.fields.get(name, {}), **other.fields.get(name, {})} for name in forms}
+        tables = {
             each.name: {**getattr(self, each.name), **getattr(other, each.name)}
             for each in fields(Part)
             if each.name not in ("html", "fields")
         }
-        return Part(self.html + other.html, fields=merged, **others)
+        return Part(self.html + other.html, fields=all_fields, **tables)
 
 
 def joined(*parts: Part | str) -> Part:
@@ -77,9 +77,9 @@ def panel(
     template: the element's trusted HTML. functions: the script calls them by their names, with one question
     each (see `components.page.questions`). props: plain data for the script.
     """
-    asked = {f"{name}/{function.__name__}": function for function in functions or ()}
+    handlers = {f"{name}/{function.__name__}": function for function in functions or ()}
     html = f'<div id="{name}" class="block panel" data-panel="{name}">\n{template.strip()}\n</div>\n'
-    return Part(html, {name: props}, asked, streams or {})
+    return Part(html, {name: props}, handlers, streams or {})
 
 
 def template(name: str, /, **values: Any) -> str:
@@ -98,11 +98,11 @@ def places(places: Mapping[str, list[View]]) -> Part:
     row of buttons for them too. The first view of the first place is open until a script has opened the view
     that the address names.
     """
-    every = [view for views in places.values() for view in views]
-    opened = [(title, [id for id, _, _ in views]) for title, views in places.items()]
+    all_views = [view for views in places.values() for view in views]
+    menu = [(title, [id for id, _, _ in views]) for title, views in places.items()]
     rows = [(title, [(name, [id]) for id, name, _ in views]) for title, views in places.items()]
-    html = template("page/places", places=opened, rows=rows, views=every)
-    return replace(joined(*(part for _, _, part in every)), html=html)
+    html = template("page/places", places=menu, rows=rows, views=all_views)
+    return replace(joined(*(part for _, _, part in all_views)), html=html)
 
 
 def term(name: str, text: str | None = None) -> Markup:

@@ -15,12 +15,12 @@ Table = dict[str, Any]
 
 
 def view(
-    title: str, place: str, sentence: str, key: str, figure: go.Figure, table: Table, **named: str
+    title: str, place: str, sentence: str, key: str, figure: go.Figure, table: Table, **entries: str
 ) -> dict[str, Any]:
     """A view: a figure with its title and table. place: the source of the results, such as a section of the
-    paper. sentence: the result. key: the meaning of marks and lines. named: more entries, such as an id."""
+    paper. sentence: the result. key: the meaning of marks and lines. entries: more entries, such as an id."""
     words = {"title": title, "place": place, "sentence": sentence, "key": key}
-    return named | words | {"figure": skeleton(figure), "table": table}
+    return entries | words | {"figure": skeleton(figure), "table": table}
 
 
 def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

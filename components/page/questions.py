@@ -51,7 +51,7 @@ async def refuse(_: Any, error: RequestValidationError) -> JSONResponse:
     """
     first = error.errors()[0]
     name = ".".join(map(str, first["loc"])) or "the whole request"
-    return JSONResponse({"detail": _shown(f"{name}{_wrong(first)}")}, 422)
+    return JSONResponse({"detail": _encodable(f"{name}{_wrong(first)}")}, 422)
 
 
 async def refuse_arguments(request: Request, error: TypeError) -> JSONResponse:
@@ -61,7 +61,7 @@ async def refuse_arguments(request: Request, error: TypeError) -> JSONResponse:
     """
     if "/call/v2/" not in request.url.path:
         raise error
-    return JSONResponse({"detail": _shown(str(error).partition(" Please ")[0])}, 422)
+    return JSONResponse({"detail": _encodable(str(error).partition(" Please ")[0])}, 422)
 
 
 def _wrong(error: Mapping[str, Any]) -> str:
@@ -71,9 +71,9 @@ def _wrong(error: Mapping[str, Any]) -> str:
         kinds = {"integer": "whole number", "number": "number"}
         kind = next((kind for word, kind in kinds.items() if word in error["msg"]), "value")
         return f" is empty: give a {kind}"
-    shown = "" if error["type"] == "missing" else f" = {error['input']!r:.60}"
+    value = "" if error["type"] == "missing" else f" = {error['input']!r:.60}"
     right = re.sub("^Input | after validation| or instance of .*", "", error["msg"])
-    return f"{shown}: {right[:1].lower()}{right[1:]}"
+    return f"{value}: {right[:1].lower()}{right[1:]}"
 
 
 def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
@@ -91,9 +91,9 @@ def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
             return _sendable(function(adapter.validate_python(question)))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            return {"error": _shown(f"{_in_words(first['loc'])}{_wrong(first)}")}
+            return {"error": _encodable(f"{_in_words(first['loc'])}{_wrong(first)}")}
         except ValueError as error:
-            return {"error": _shown(str(error))}
+            return {"error": _encodable(str(error))}
         except Exception:
             logging.getLogger(__name__).exception("%s failed", function.__name__)
             return {"error": _FAILED}
@@ -101,7 +101,7 @@ def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
     return answer
 
 
-def _shown(error: str) -> str:
+def _encodable(error: str) -> str:
     """An error's message for the visitor. Half a surrogate pair can't be sent, so its number is shown."""
     return error.encode(errors="backslashreplace").decode()
 

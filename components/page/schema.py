@@ -25,8 +25,8 @@ def script() -> str:
         name: {field: _bare(value) for field, value in record["properties"].items()}
         for name, record in _records().items()
     }
-    about = "The records of `specdec.trace` as JSON schema. Written by `python -m components.page.schema`."
-    return constants(about, RECORD=records)
+    comment = "The records of `specdec.trace` as JSON schema. Written by `python -m components.page.schema`."
+    return constants(comment, RECORD=records)
 
 
 def types() -> str:

@@ -91,18 +91,18 @@ def _asking(content: frame.Part) -> Callable[..., Any]:
     limiters: dict[str, CapacityLimiter] = defaultdict(lambda: CapacityLimiter(1))
 
     async def ask(panel: str, function: str, request: Request) -> Response:
-        asked = content.functions.get(f"{panel}/{function}")
-        if asked is None:
+        handler = content.functions.get(f"{panel}/{function}")
+        if handler is None:
             raise HTTPException(404, "there is nothing at this address")
         try:
             question = json.loads(await request.body())
         except (ValueError, RecursionError):
             raise HTTPException(400, "the question is not JSON") from None
         addresses.asking.set(addresses.address(request.scope))
-        if inspect.iscoroutinefunction(asked):
-            answer = await asked(question)
+        if inspect.iscoroutinefunction(handler):
+            answer = await handler(question)
         else:
-            answer = await run_sync(asked, question, limiter=limiters[panel])
+            answer = await run_sync(handler, question, limiter=limiters[panel])
         return Response(orjson.dumps(answer, default=list), media_type="application/json")
 
     return ask

@@ -93,9 +93,9 @@ class Row:
 def _row(setting: str | Setting, **row: Any) -> Any:
     """A field of the table. setting: the name of a setting of the decoder, or a setting that only the page
     has."""
-    known = SETTINGS[setting] if isinstance(setting, str) else setting
-    named = replace(known, address=known.address or known.name)
-    return field(default=named.default, metadata={"row": Row(named, **row)})
+    base = SETTINGS[setting] if isinstance(setting, str) else setting
+    with_address = replace(base, address=base.address or base.name)
+    return field(default=with_address.default, metadata={"row": Row(with_address, **row)})
 
 
 def _text(name: str, value: Any) -> str:
@@ -199,8 +199,8 @@ class VisitorSettings:
         names a value that is missing, not whole or too large. Limits that depend on the models are checked in
         `specdec`.
         """
-        used = {name: row for name, row in TABLE.items() if row.setting.is_used(self)}
-        return type(self)(**{name: row.checked(getattr(self, name)) for name, row in used.items()})
+        rows = {name: row for name, row in TABLE.items() if row.setting.is_used(self)}
+        return type(self)(**{name: row.checked(getattr(self, name)) for name, row in rows.items()})
 
     def decoding(self, detail: bool) -> RunSettings:
         """The settings for the decoder. detail: as in `specdec.stream`."""

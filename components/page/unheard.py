@@ -22,14 +22,14 @@ async def forget(queue: Any) -> None:
         await asyncio.sleep(EVERY)
         sessions = queue.pending_messages_per_session
         oldest = {name: messages._queue[0] for name, messages in sessions.items() if messages.qsize()}
-        before = unheard
-        unheard = {name: (message, _checks(before, name, message)) for name, message in oldest.items()}
+        earlier = unheard
+        unheard = {name: (message, _checks(earlier, name, message)) for name, message in oldest.items()}
         for session in [name for name, (_, checks) in unheard.items() if checks > PATIENCE]:
             await queue.clean_events(session_hash=session)  # as Gradio does when a listener leaves
             sessions.pop(session, None)
             queue.pending_event_ids_session.pop(session, None)
 
 
-def _checks(before: dict[str, tuple[Any, int]], name: str, message: Any) -> int:
-    last, checks = before.get(name, (None, 0))
+def _checks(earlier: dict[str, tuple[Any, int]], name: str, message: Any) -> int:
+    last, checks = earlier.get(name, (None, 0))
     return checks + 1 if last is message else 1

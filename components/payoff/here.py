@@ -32,19 +32,19 @@ class Measurement:
     def __init__(self, pair: Pair, queue: Queue = QUEUE):
         self.pair, self._queue = pair, queue
         self._lock = threading.Lock()
-        self._measured: ModelPair | None = None
+        self._measured_pair: ModelPair | None = None
         self._job: Job | None = None
-        self._asked = self._begun = 0.0
-        self._done = 0
+        self._last_request = self._start = 0.0
+        self._num_rounds = 0
 
-    def ask(self, here: ModelPair) -> SetUp | None:
-        """The measured set-up of the pair `here` for ERSD at temperature 1. The first call begins to measure;
+    def ask(self, pair: ModelPair) -> SetUp | None:
+        """The measured set-up of `pair` for ERSD at temperature 1. The first call begins to measure;
         the result is None until the measurement ends. ValueError if measuring is not possible."""
         with self._lock:
-            self._asked = time.monotonic()
-            if self._job is None or self._measured is not here:
-                self._measured, owner = here, Owner(addresses.asking.get())
-                self._job = self._queue.submit(owner, self._steps(here))
+            self._last_request = time.monotonic()
+            if self._job is None or self._measured_pair is not pair:
+                self._measured_pair, owner = pair, Owner(addresses.asking.get())
+                self._job = self._queue.submit(owner, self._steps(pair))
             job = self._job
         if not job.ended:
             return None
@@ -57,30 +57,30 @@ class Measurement:
     def is_known(self) -> bool:
         """Whether the current pair was measured, so that `ask` has an answer at once."""
         with self._lock:
-            job, measured = self._job, self._measured
+            job, pair = self._job, self._measured_pair
         is_done = job is not None and job.ended and job.result is not None
-        return is_done and lazy.is_loaded(self.pair) and lazy.present(self.pair) is measured
+        return is_done and lazy.is_loaded(self.pair) and lazy.present(self.pair) is pair
 
     @property
     def progress(self) -> dict[str, float]:
         """The progress of the current measurement: the share that is done, and about how many seconds are
         left."""
-        share = min(max(self._done, 1) / _TYPICAL, 0.95)
-        seconds = time.monotonic() - self._begun if self._done else 0.0
+        share = min(max(self._num_rounds, 1) / _TYPICAL, 0.95)
+        seconds = time.monotonic() - self._start if self._num_rounds else 0.0
         return {"share": share, "left": seconds * (1 / share - 1)}
 
-    def _steps(self, here: ModelPair) -> Steps[SetUp | None]:
+    def _steps(self, pair: ModelPair) -> Steps[SetUp | None]:
         """The steps of the measurement.
 
         They end early, with the result None, if nobody waits for them any more.
         """
-        lazy.use_threads(here)
-        self._begun, self._done = time.monotonic(), 0
-        steps = measuring(here, RunSettings("ersd", max_new_tokens=1))
+        lazy.use_threads(pair)
+        self._start, self._num_rounds = time.monotonic(), 0
+        steps = measuring(pair, RunSettings("ersd", max_new_tokens=1))
         try:
-            while time.monotonic() - self._asked < PATIENCE and lazy.present(self.pair) is here:
+            while time.monotonic() - self._last_request < PATIENCE and lazy.present(self.pair) is pair:
                 next(steps)
-                self._done += 1
+                self._num_rounds += 1
                 yield
         except StopIteration as end:
             return end.value

@@ -62,7 +62,7 @@ def answering(pair: Pair) -> Callable[[Any], Answer]:
     measurement = Measurement(pair)
 
     @answers
-    def verdict(asked: Asked) -> Answer:
+    def verdict(question: Asked) -> Answer:
         """Compute what drafting gains in a set-up. The answer has these fields.
 
         values: the values that were used, by the names of `Asked`. curve: rows of k, tokens per call and
@@ -70,16 +70,16 @@ def answering(pair: Pair) -> Callable[[Any], Answer]:
         `measuring`, the progress, and the page repeats its question after a second. If the server's pair was
         not measured and `begins` is false, the answer has only `unknown`.
         """
-        among("preset", asked.preset, [HERE, *presets()])
-        if asked.preset == HERE:
-            if not (asked.begins or measurement.is_known):
+        among("preset", question.preset, [HERE, *presets()])
+        if question.preset == HERE:
+            if not (question.begins or measurement.is_known):
                 return {"unknown": True}
-            if (found := _measured_here(measurement)) is None:
+            if (result := _measured_here(measurement)) is None:
                 return {"measuring": measurement.progress}
-            setup, source = found
+            setup, source = result
         else:
-            setup, source = presets()[asked.preset].setup, presets()[asked.preset].source
-        changes = asked.model_dump(exclude={"preset", "begins"})
+            setup, source = presets()[question.preset].setup, presets()[question.preset].source
+        changes = question.model_dump(exclude={"preset", "begins"})
         setup = changed(setup, **changes)
         payoff = Payoff.of(setup)
         values = {
@@ -104,21 +104,21 @@ def _measured_here(measurement: Measurement) -> tuple[SetUp, str] | None:
     pair = measurement.pair
     if not lazy.is_loaded(pair):
         raise ValueError("The models of this server are still being loaded; try again later")
-    here = lazy.present(pair)
-    if not isinstance(here, ModelPair):
+    loaded_pair = lazy.present(pair)
+    if not isinstance(loaded_pair, ModelPair):
         raise ValueError(
             "The models of this server run on another machine and are not measured; take another set-up"
         )
-    if here.draft is None:
+    if loaded_pair.draft is None:
         raise ValueError(
             "This pair drafts by copying from the text, so its gain depends on the text. Watch shows the "
             "gain of a run"
         )
-    if (setup := measurement.ask(here)) is None:
+    if (setup := measurement.ask(loaded_pair)) is None:
         return None
-    draft = short(here.draft.name)
+    draft = short(loaded_pair.draft.name)
     return setup, (
-        f"Measured on this computer, once for each pair: {short(here.target.name)} with {draft}, ERSD "
+        f"Measured on this computer, once for each pair: {short(loaded_pair.target.name)} with {draft}, ERSD "
         "at temperature 1. The acceptance is from texts after fixed prompts, and the times are from the "
         "rounds of these texts on a few trees."
     )

@@ -49,15 +49,15 @@ def presets() -> dict[str, Preset]:
     acceptance: dict[str, Any] = json.loads(EXPERIMENTS.read_text())["acceptance"]
     # ERSD's acceptance by index in this project's repetition of the paper's experiments
     replicated = np.array(acceptance["ersd"]["by_index"][:_INDICES])
-    others = (_paper(replicated), _laptop(smollm2.setup), _gpu(replicated))
-    return {preset.id: preset for preset in (smollm2, *others)}
+    further = (_paper(replicated), _laptop(smollm2.setup), _gpu(replicated))
+    return {preset.id: preset for preset in (smollm2, *further)}
 
 
 def _smollm2() -> Preset:
-    recorded = json.loads(MEASURED.read_text())
-    wanted = {"pair": "smollm2", "method": "ersd", "texts": 1, "temperature": 1.0}
-    row = next(row for row in recorded["check"] if wanted.items() <= row.items())
-    machine = recorded["machine"]
+    results = json.loads(MEASURED.read_text())
+    case = {"pair": "smollm2", "method": "ersd", "texts": 1, "temperature": 1.0}
+    row = next(row for row in results["check"] if case.items() <= row.items())
+    machine = results["machine"]
     return Preset(
         "smollm2",
         "SmolLM2-135M on a CPU",
@@ -80,7 +80,7 @@ def _paper(acceptance: np.ndarray) -> Preset:
     )
 
 
-def _laptop(measured: SetUp) -> Preset:
+def _laptop(setup: SetUp) -> Preset:
     row = 1 / _PLAIN_4_BIT
     target = JointCost({1: cost_of({1: row} | {n: n / rate for n, rate in _ROWS_4_BIT.items()})})
     return Preset(
@@ -90,7 +90,7 @@ def _laptop(measured: SetUp) -> Preset:
         "SmolLM2-135M in Q4_1 at 126 tokens per second on two cores (AMD EPYC with AVX-512, llama-bench), "
         "and reads 172, 256, 250 and 235 rows per second in calls over 2, 5, 9 and 17 rows. The draft's cost "
         "and the acceptance are those of the set-up “SmolLM2-135M on a CPU”.",
-        SetUp(measured.acceptance, RoundCost(target, measured.costs.draft, NOTHING)),
+        SetUp(setup.acceptance, RoundCost(target, setup.costs.draft, NOTHING)),
     )
 
 

@@ -84,8 +84,8 @@ def simulated(simulation: Simulation) -> Answer:
     p, q = theory.divergences.checked_pair(simulation.p, simulation.q)
     seed = secrets.randbits(31) if simulation.seed is None else simulation.seed
     indices = accepted_indices(p, q, RACES, seed)
-    measured = {name: _counted(accepted, len(p)) for name, accepted in indices.items()}
-    return _exact(p, q) | {"seed": seed, "races": RACES, "measured": measured}
+    counts = {name: _rates(accepted, len(p)) for name, accepted in indices.items()}
+    return _exact(p, q) | {"seed": seed, "races": RACES, "measured": counts}
 
 
 def accepted_indices(p: Tensor, q: Tensor, races: int, seed: int) -> dict[str, Tensor]:
@@ -103,7 +103,7 @@ def accepted_indices(p: Tensor, q: Tensor, races: int, seed: int) -> dict[str, T
     }
 
 
-def _counted(indices: Tensor, size: int) -> dict[str, Any]:
+def _rates(indices: Tensor, size: int) -> dict[str, Any]:
     first = (indices == 0).long().cumsum(0).tolist()
     counts = torch.bincount(indices, minlength=size)[:size].tolist()
     return {
@@ -112,9 +112,9 @@ def _counted(indices: Tensor, size: int) -> dict[str, Any]:
     }
 
 
-def _rate(accepted: int, offered: int) -> list[float]:
-    counted = IndexAcceptance(0, accepted, offered)
-    return [counted.rate, *counted.interval()]
+def _rate(accepted: int, total: int) -> list[float]:
+    counts = IndexAcceptance(0, accepted, total)
+    return [counts.rate, *counts.interval()]
 
 
 def checkpoints(races: int) -> list[int]:

@@ -38,14 +38,14 @@ _TOKENS = _STEPS * (1 + _K)
 _MANY = 1 << 20
 """The number of runs that is returned if memory and time set no limit."""
 
-_known = FEWEST
+_num_runs = FEWEST
 _measuring = threading.Lock()
 
 
 def known() -> int:
     """The number of runs that can be decoded at once with the server's pair; `FEWEST` until it is
     measured."""
-    return _known
+    return _num_runs
 
 
 def measure(pair: Pair, queue: Queue = QUEUE) -> None:
@@ -54,12 +54,12 @@ def measure(pair: Pair, queue: Queue = QUEUE) -> None:
     If another thread is measuring, wait for it and then measure again, because the pair may have been
     exchanged meanwhile.
     """
-    global _known
+    global _num_runs
     with _measuring:
-        _known = FEWEST
-        if isinstance(here := lazy.present(pair), ModelPair):
+        _num_runs = FEWEST
+        if isinstance(loaded_pair := lazy.present(pair), ModelPair):
             try:
-                _known = queue.submit(Owner(), measuring(here)).wait()
+                _num_runs = queue.submit(Owner(), measuring(loaded_pair)).wait()
             except Exception:  # a server whose measurement failed still serves
                 logging.exception("the number of runs that fit could not be measured; %d is used", FEWEST)
 
@@ -75,12 +75,12 @@ def measuring(pair: ModelPair) -> Steps[int]:
 
 
 def _in_time(pair: ModelPair) -> Steps[int]:
-    one = yield from _seconds(pair, 1)
-    if one > LONGEST:
+    single = yield from _seconds(pair, 1)
+    if single > LONGEST:
         return 1
-    few = yield from _seconds(pair, FEWEST)
-    of_each = (few - one) / (FEWEST - 1)
-    return 1 + int((LONGEST - one) / of_each) if of_each > 0 else _MANY
+    several = yield from _seconds(pair, FEWEST)
+    of_each = (several - single) / (FEWEST - 1)
+    return 1 + int((LONGEST - single) / of_each) if of_each > 0 else _MANY
 
 
 def _seconds(pair: ModelPair, runs: int) -> Steps[float]:
@@ -88,13 +88,13 @@ def _seconds(pair: ModelPair, runs: int) -> Steps[float]:
     from specdec.decoding.batch import Batch  # imports transformers, for which the page must not wait
 
     batch, seconds = Batch(pair), []
-    added = [batch.add(_run(pair, seed)) for seed in range(runs)]
+    new_runs = [batch.add(_run(pair, seed)) for seed in range(runs)]
     for _ in range(_STEPS):
         start = time.perf_counter()
         batch.step()
         seconds.append(time.perf_counter() - start)
         yield
-    for run in added:
+    for run in new_runs:
         if run in batch:
             batch.remove(run)
     return min(seconds)
@@ -109,8 +109,8 @@ def _in_memory(pair: ModelPair) -> int:
     from specdec.models import HFModel, free_memory, memory
 
     # the draft may have another tokenizer; then its model is the attribute `draft`
-    held = (pair.target, getattr(pair.draft, "draft", pair.draft))
-    models = [model for model in held if isinstance(model, HFModel)]
-    needed = sum(memory.need_of_run(model, model.vocab_size) for model in models)
-    there = free_memory.free(free_memory.place(str(pair.target.device)))
-    return int(_MEMORY * there) // needed if needed else _MANY
+    sides = (pair.target, getattr(pair.draft, "draft", pair.draft))
+    models = [model for model in sides if isinstance(model, HFModel)]
+    bytes_of_run = sum(memory.need_of_run(model, model.vocab_size) for model in models)
+    free = free_memory.free(free_memory.place(str(pair.target.device)))
+    return int(_MEMORY * free) // bytes_of_run if bytes_of_run else _MANY

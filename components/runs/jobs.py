@@ -87,16 +87,16 @@ class Job:
         The first list comes with the first value, the last one as soon as the job ends. An error of the job
         is raised after the values before it.
         """
-        due, sent, ended = time.monotonic(), 0, False
-        while not ended:
+        due, num_sent, has_ended = time.monotonic(), 0, False
+        while not has_ended:
             self._news.wait()
             self._ended.wait(due - time.monotonic())
             due = time.monotonic() + interval
             self._news.clear()
-            if ended := self._ended.is_set():
+            if has_ended := self._ended.is_set():
                 self._news.set()  # the next reader must not wait
-            if values := self.values[sent:]:
-                sent += len(values)
+            if values := self.values[num_sent:]:
+                num_sent += len(values)
                 yield values
         if self.error is not None:
             raise self.error

@@ -19,7 +19,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownModel:
     """A model on the hub. Counts are as in `specdec.models.memory.Sizes`; context is in tokens.
 
     gated: the visitor must accept its licence on the hub first.
@@ -52,8 +52,8 @@ class KnownPair:
 
     name: str
     title: str
-    target: Known | None = None
-    draft: Known | None = None
+    target: KnownModel | None = None
+    draft: KnownModel | None = None
     shipped: str | None = None
 
     @property
@@ -78,27 +78,27 @@ class KnownPair:
 
 
 _QWEN3, _LLAMA = 151_936, 128_256
-_SMOLLM2_DRAFT = Known(
+_SMOLLM2_DRAFT = KnownModel(
     "HuggingFaceTB/SmolLM2-135M-Instruct", "Apache 2.0", 134_515_008, 134_479_872, 11_520, 49_152, 8192
 )
-_SMOLLM2 = Known(
+_SMOLLM2 = KnownModel(
     "HuggingFaceTB/SmolLM2-1.7B-Instruct", "Apache 2.0", 1_711_376_384, 1_711_276_032, 98_304, 49_152, 8192
 )
-_QWEN3_600M = Known("Qwen/Qwen3-0.6B", "Apache 2.0", 596_049_920, 595_984_384, 57_344, _QWEN3, 40_960)
-_QWEN3_8B = Known("Qwen/Qwen3-8B", "Apache 2.0", 8_190_735_360, 7_568_097_280, 73_728, _QWEN3, 40_960)
-_QWEN25_DRAFT = Known(
+_QWEN3_600M = KnownModel("Qwen/Qwen3-0.6B", "Apache 2.0", 596_049_920, 595_984_384, 57_344, _QWEN3, 40_960)
+_QWEN3_8B = KnownModel("Qwen/Qwen3-8B", "Apache 2.0", 8_190_735_360, 7_568_097_280, 73_728, _QWEN3, 40_960)
+_QWEN25_DRAFT = KnownModel(
     "Qwen/Qwen2.5-0.5B-Instruct", "Apache 2.0", 494_032_768, 493_961_216, 6_144, _QWEN3, 32_768
 )
-_QWEN25 = Known(
+_QWEN25 = KnownModel(
     "Qwen/Qwen2.5-7B-Instruct", "Apache 2.0", 7_615_616_512, 7_070_285_824, 28_672, 152_064, 32_768
 )
-_LLAMA_1B = Known(
+_LLAMA_1B = KnownModel(
     "meta-llama/Llama-3.2-1B-Instruct",
     "Llama 3.2 Community",
     *(1_235_814_400, 1_235_746_816, 16_384, _LLAMA, 131_072),
     gated=True,
 )
-_LLAMA_8B = Known(
+_LLAMA_8B = KnownModel(
     "meta-llama/Llama-3.1-8B-Instruct",
     "Llama 3.1 Community",
     *(8_030_261_248, 7_504_658_432, 65_536, _LLAMA, 131_072),

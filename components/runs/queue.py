@@ -67,7 +67,7 @@ class Queue:
         self._paid: dict[str, float] = {}
         # only the working thread uses the following attributes
         self._jobs: list[Job] = []
-        self._measured: set[Hashable] = set()
+        self._measured_keys: set[Hashable] = set()
         self._seconds = _SECONDS
         self._lone: float | None = None
 
@@ -121,21 +121,21 @@ class Queue:
         with self._lock:
             self._is_running = bool(self._jobs or self._submitted)
             if not self._is_running:
-                self._measured.clear()
+                self._measured_keys.clear()
             return self._is_running
 
     def _cycle(self) -> None:
         """Do one cycle of work: begin all new runs, then work for the addresses that have paid least."""
         turns = self._turns()
         new = [job for job in self._jobs if job.state is State.WAITING and job.begins_run]
-        for job in [job for job in new if job.key is None or job.key in self._measured]:
+        for job in [job for job in new if job.key is None or job.key in self._measured_keys]:
             self._advance(job)
         for address in turns:
             self._do_steps(address)
         room = self._room()
-        chosen = [job for address in turns for job in self._oldest(address, room)]
-        for batch in dict.fromkeys(job.batch for job in chosen if job.batch is not None):
-            self._decode(batch, [job for job in chosen if job.batch is batch])
+        turn = [job for address in turns for job in self._oldest(address, room)]
+        for batch in dict.fromkeys(job.batch for job in turn if job.batch is not None):
+            self._decode(batch, [job for job in turn if job.batch is batch])
 
     def _turns(self) -> list[str]:
         """The addresses with jobs that may work in this cycle.
@@ -168,7 +168,7 @@ class Queue:
         firsts: dict[Hashable, Job] = {}
         for job in self._jobs:
             if job.run is None and not job.closed:
-                if job.key in self._measured and job.address == address:
+                if job.key in self._measured_keys and job.address == address:
                     return job
                 firsts.setdefault(job.key or job, job)
         return next((job for job in firsts.values() if job.address == address), None)
@@ -181,7 +181,7 @@ class Queue:
             value = next(job.steps)
         except StopIteration as end:
             if job.key is not None:
-                self._measured.add(job.key)
+                self._measured_keys.add(job.key)
             if isinstance(end.value, Run):
                 job.begin(end.value)
                 self._join(job, end.value)
@@ -192,7 +192,7 @@ class Queue:
             self._end(job, error)
         else:
             if job.begins_run:
-                self._measured.discard(job.key)  # the pair has forgotten the result
+                self._measured_keys.discard(job.key)  # the pair has forgotten the result
             else:
                 self._to_the_end([job])
                 if value is not None:
@@ -204,8 +204,8 @@ class Queue:
 
     def _to_the_end(self, jobs: Sequence[Job]) -> None:
         """Move these jobs to the end of the list, so that jobs take turns."""
-        moved = {*jobs} & {*self._jobs}
-        self._jobs = [job for job in self._jobs if job not in moved] + [job for job in jobs if job in moved]
+        movers = {*jobs} & {*self._jobs}
+        self._jobs = [job for job in self._jobs if job not in movers] + [job for job in jobs if job in movers]
 
     # ------------------------------------------------------------ rounds
 
@@ -251,10 +251,10 @@ class Queue:
             batch.remove(job.run)
         job.end(error)
 
-    def _decode(self, batch: Batch, chosen: Sequence[Job]) -> None:
+    def _decode(self, batch: Batch, turn: Sequence[Job]) -> None:
         """Do one step of a batch for these jobs."""
         lazy.use_threads(batch.pair)
-        jobs = {job.run: job for job in chosen if job.run is not None}
+        jobs = {job.run: job for job in turn if job.run is not None}
         start = time.monotonic()
         try:
             progress = batch.step(jobs)
@@ -263,29 +263,29 @@ class Queue:
             for job in [job for job in self._jobs if job.batch is batch]:
                 self._end(job, error)
             return
-        self._charge(chosen, batch.rows, time.monotonic() - start)
+        self._charge(turn, batch.rows, time.monotonic() - start)
         for each in progress:
             if each.round is not None:
                 jobs[each.run].add(each.round)
             if each.ended:
                 self._end(jobs[each.run], each.error)
 
-    def _charge(self, chosen: Sequence[Job], evaluated: Mapping[Run, int], seconds: float) -> None:
+    def _charge(self, turn: Sequence[Job], rows_of: Mapping[Run, int], seconds: float) -> None:
         """Charge the addresses for a step. Its time is divided equally among the jobs.
 
         Each address pays for its own rows, and for at least `LIGHT` if the step served several addresses.
         """
         rows = Counter[str]()
-        for job in chosen:
-            if job.run is not None and job.run in evaluated:
-                rows[job.address] += max(_OF_RUN, evaluated[job.run])
-            job.owner.worked += seconds / len(chosen)
+        for job in turn:
+            if job.run is not None and job.run in rows_of:
+                rows[job.address] += max(_OF_RUN, rows_of[job.run])
+            job.owner.worked += seconds / len(turn)
         charged = {address: max(LIGHT, own) for address, own in rows.items()} if len(rows) > 1 else rows
         for address, own in charged.items():
             self._paid[address] += own
         if charged:  # every run of the step may have failed before its forward
             self._seconds = max(seconds, _SHORTEST) / sum(charged.values())
-        self._to_the_end(chosen)
+        self._to_the_end(turn)
 
 
 def _rows(job: Job) -> int:

@@ -88,8 +88,8 @@ def _baseline(
     """
     yield feed.update("baseline")
     plain = replace(settings, method="ar")
-    lent = isinstance(run.pair, zero_gpu.Lender)  # each repeat would have to borrow a GPU
-    if lent or seats.MODEL.num_seated > 1:
+    is_lent = isinstance(run.pair, zero_gpu.Lender)  # each repeat would have to borrow a GPU
+    if is_lent or seats.MODEL.num_seated > 1:
         try:
             with closing(begin(seat, run.pair, plain, False, run.prompt_ids)) as job:
                 for rounds in job.batches(interval):
@@ -105,12 +105,12 @@ def _baseline(
         partial(starting, run.pair, plain, False, run.prompt_ids),
         alone=lambda: seats.MODEL.num_seated == 1,
     )
-    sent = 0
+    num_sent = 0
     for _ in seat.do(repeats.steps()).batches(interval):
-        rounds = repeats.plain_rounds[sent:]
-        sent += len(rounds)
+        rounds = repeats.plain_rounds[num_sent:]
+        num_sent += len(rounds)
         yield feed.update("baseline", rounds, timings=list(repeats.seconds))
-    yield feed.update("baseline", repeats.plain_rounds[sent:], timings=repeats.seconds)
+    yield feed.update("baseline", repeats.plain_rounds[num_sent:], timings=repeats.seconds)
     return {}
 
 
@@ -221,7 +221,7 @@ def _choice(run: Run | BorrowedRun) -> dict[str, Any]:
 def models(pair: Pair) -> list[dict[str, str]]:
     """The page's description of each model: role, name, dtype, `numbers` (the type of the numbers that it
     multiplies), device, capability (how it can score drafted tokens), and a note if any."""
-    held: tuple[tuple[str, Any], ...] = (("target", pair.target), ("draft", pair.draft))
+    sides: tuple[tuple[str, Any], ...] = (("target", pair.target), ("draft", pair.draft))
     return [
         {
             "role": role,
@@ -232,7 +232,7 @@ def models(pair: Pair) -> list[dict[str, str]]:
             "capability": str(model.capability),
         }
         | ({"note": model.note} if getattr(model, "note", "") else {})
-        for role, model in held
+        for role, model in sides
         if model is not None
     ]
 

@@ -105,25 +105,25 @@ class Line:
     def _free_for(self, address: str) -> bool:
         """Whether a run of this address may get a seat now. The caller holds the lock."""
         seats = self._bounds().seats
-        free, held = seats - len(self._seated), self._held()[address]
-        return free > (seats // 4 if held else 0)
+        free, num_held = seats - len(self._seated), self._seats_by_address()[address]
+        return free > (seats // 4 if num_held else 0)
 
-    def _held(self) -> Counter[str]:
+    def _seats_by_address(self) -> Counter[str]:
         return Counter(seat.address for seat in self._seated)
 
-    def _ordered(self) -> list[Seat]:
+    def _waiting_order(self) -> list[Seat]:
         """The waiting runs in the order in which they get seats: first the runs of the address with the
         fewest seats."""
-        held, rank = self._held(), {}
+        num_held, rank = self._seats_by_address(), {}
         for seat in self._waiting:
-            rank[seat] = held[seat.address]
-            held[seat.address] += 1
+            rank[seat] = num_held[seat.address]
+            num_held[seat.address] += 1
         # entries with equal keys stay in order of arrival
         return sorted(self._waiting, key=lambda seat: (rank[seat], self.queue.paid(seat.address)))
 
     def _fill(self) -> None:
         """Give seats to waiting runs while there is room. The caller holds the lock."""
-        while seat := next((each for each in self._ordered() if self._free_for(each.address)), None):
+        while seat := next((each for each in self._waiting_order() if self._free_for(each.address)), None):
             self._waiting.remove(seat)
             self._seated.append(seat)
             seat.seated.set()
@@ -142,7 +142,7 @@ class Line:
         with self._lock:
             if seat not in self._waiting:
                 return None
-            number = self._ordered().index(seat) + 1
+            number = self._waiting_order().index(seat) + 1
             return Place(number, len(self._waiting), self._seconds(number))
 
     def _seconds(self, number: int) -> float | None:

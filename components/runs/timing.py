@@ -55,13 +55,13 @@ class Repeats:
         """Decode all repeats; each step is a round."""
         start, most = time.monotonic(), sys.maxsize
         while len(self.seconds) < MOST:
-            begun = time.monotonic()
+            begin = time.monotonic()
             yield from self._repeat(most)
             now = time.monotonic()
             if not self._alone() or (len(self.seconds) >= LEAST and now - start > ENOUGH):
                 return
-            if len(self.seconds) == 1 and now - begun > self._longest:
-                most = max(BLOCK, int(len(self.plain_rounds) * self._longest / (now - begun)))
+            if len(self.seconds) == 1 and now - begin > self._longest:
+                most = max(BLOCK, int(len(self.plain_rounds) * self._longest / (now - begin)))
 
     def _repeat(self, most: int) -> Generator[Any, None, None]:
         """Decode the first `most` tokens once more, with the run's method and with plain decoding, and store

@@ -72,8 +72,8 @@ def measurement(pair: ModelPair, settings: Any) -> Hashable | None:
     """
     if not has_to_measure(settings):
         return None
-    measured = _at_neighbour(settings.method, Sampling(settings.temperature, settings.top_k, settings.top_p))
-    return None if _shipped(pair, measured) else (id(pair), measured_as(settings.method), measured.sampling)
+    neighbour = _at_neighbour(settings.method, Sampling(settings.temperature, settings.top_k, settings.top_p))
+    return None if _shipped(pair, neighbour) else (id(pair), measured_as(settings.method), neighbour.sampling)
 
 
 def _optimal(pair: ModelPair, k: int, method: str, sampling: Sampling) -> Steps[Any]:
@@ -142,7 +142,7 @@ def read(text: str) -> specdec.Topology:
         )
     counts = [int(part) for part in text.split(".")]
     limits.at_most("tree", sum(counts), limits.current().draft_tokens, "tokens")
-    if any(row >= known for row, known in zip(range(len(counts)), accumulate(counts, initial=1))):
+    if any(row >= size for row, size in zip(range(len(counts)), accumulate(counts, initial=1))):
         raise ValueError(f"tree = {text!r:.60} gives a number of children to nodes that do not exist")
     parents = [-1] + [row for row, n in enumerate(counts) for _ in range(n)]
     indices = [-1] + [index for n in counts for index in range(n)]

@@ -138,8 +138,8 @@ class Lender:
         return trial + min(MOST, max(LEAST, round(seconds)))
 
     def _has_to_measure(self, settings: VisitorSettings) -> bool:
-        known = any(key[0] == measured_as(settings.method) for key in self.pair.measurements)
-        return topologies.has_to_measure(settings) and not known
+        is_measured = any(key[0] == measured_as(settings.method) for key in self.pair.measurements)
+        return topologies.has_to_measure(settings) and not is_measured
 
     def _work(self, settings: VisitorSettings, *details: Any) -> Iterator[Any]:
         """Decode a whole run in the process that has the GPU."""

@@ -55,8 +55,8 @@ class Access:
         """Whether a visitor with this key may load models for everybody and cancel a load."""
         if self.key is None:
             return True
-        given = key if isinstance(key, str) else ""
-        return secrets.compare_digest(given.encode(errors="replace"), self.key.encode())
+        text = key if isinstance(key, str) else ""
+        return secrets.compare_digest(text.encode(errors="replace"), self.key.encode())
 
     def check(self, key: object) -> None:
         """Raise ValueError if this key is wrong."""
@@ -73,8 +73,8 @@ class Access:
         dtype, device = _text("dtype", dtype), _text("device", device)
         if _text("pair", name) == OWN:
             return self._own(target, draft, device, dtype)
-        known = known_pairs.BY_NAME[among("pair", name, known_pairs.BY_NAME)]
-        return Choice(known.title, *known.hub_ids, device, dtype, name=name)
+        pair = known_pairs.BY_NAME[among("pair", name, known_pairs.BY_NAME)]
+        return Choice(pair.title, *pair.hub_ids, device, dtype, name=name)
 
     def _own(self, target: str, draft: str, device: str, dtype: str) -> Choice:
         if self.rule != OWN:
@@ -84,9 +84,9 @@ class Access:
             raise ValueError("target is empty; give a hub id such as Qwen/Qwen3-8B, a folder or a GGUF file")
         names = [target, *([draft] if draft else [])]
         places = [self._place(*each) for each in zip(("target", "draft"), names, strict=False)]
-        shown = tuple(pair for pair in zip(places, names, strict=True) if pair[0] != pair[1])
+        names_by_place = tuple(pair for pair in zip(places, names, strict=True) if pair[0] != pair[1])
         title = " with ".join([*map(short, names), *([] if draft else ["copies from the text"])])
-        return Choice(title, places[0], places[1] if draft else None, device, dtype, shown, OWN)
+        return Choice(title, places[0], places[1] if draft else None, device, dtype, names_by_place, OWN)
 
     def _place(self, role: str, name: str) -> str:
         """The path of the folder or GGUF file with this name below the root; if there is none, the name.

@@ -57,7 +57,7 @@ class Loading:
         self._lock = threading.Lock()
         self._job: Job | None = None
         self._choice = Choice("")
-        self._began = self._ended = 0.0
+        self._start = self._end = 0.0
 
     def begin(self, choice: Choice) -> Job:
         """Start to load this pair.
@@ -70,7 +70,7 @@ class Loading:
                     f"{self._choice.title} is being loaded for this server; wait for it, or cancel it"
                 )
             self._job = beside(lambda report: self._exchanged(choice, report))
-            self._choice, self._began = choice, time.monotonic()
+            self._choice, self._start = choice, time.monotonic()
             return self._job
 
     async def updates(self, choice: Choice) -> AsyncGenerator[dict[str, Any]]:
@@ -106,12 +106,12 @@ class Loading:
             return {"status": "rest"}
         title: dict[str, Any] = {"title": self._choice.title}
         if not job.ended:
-            seconds = time.monotonic() - self._began
+            seconds = time.monotonic() - self._start
             reported = job.values[-1] if job.values else {}
             return (
                 reported | title | {"status": "cancelling" if job.closed else "loading", "seconds": seconds}
             )
-        title["seconds"] = self._ended - self._began
+        title["seconds"] = self._end - self._start
         if job.state is State.FAILED:
             return title | {"status": "failed", "message": str(job.error)}
         return title | {"status": "ready" if job.result else "cancelled"}
@@ -128,7 +128,7 @@ class Loading:
         except Exception as error:
             message = _message(error, choice)
         memory.give_back()  # here no stack frame of a failed load holds its memory any more
-        self._ended = time.monotonic()
+        self._end = time.monotonic()
         if message:
             raise ValueError(message)
         return is_ready
@@ -150,6 +150,6 @@ class Loading:
 
 def _message(error: Exception, choice: Choice) -> str:
     message = feed.error_message(error)
-    for hidden, shown in choice.shown:
-        message = message.replace(hidden, shown)
+    for private, public in choice.shown:
+        message = message.replace(private, public)
     return message

@@ -22,7 +22,7 @@ from specdec.commands import Parser
 from specdec.shipped import PAIRS
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
@@ -56,7 +56,7 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "where the page is served": {
         # None leaves the choice to Gradio, which reads GRADIO_SERVER_NAME, so that a Space is reachable.
         "host": ("address to listen on (default: this machine alone, 127.0.0.1)", {}),
-        "port": ("port to listen on (default: the first free one from 7860)", {"type": _whole}),
+        "port": ("port to listen on (default: the first free one from 7860)", {"type": _integer}),
         "share": ("also open a public address through Gradio", {"action": "store_true"}),
         "proxy": (
             "addresses or networks of trusted proxies, with commas, such as 127.0.0.1. Their header "
@@ -96,7 +96,7 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "limits": {
         limit.name.replace("_", "-"): (
             f"most {limit.metadata['what']} (default: {limit.default:,})",
-            {"metavar": "N", "type": _whole, "default": limit.default},
+            {"metavar": "N", "type": _integer, "default": limit.default},
         )
         for limit in fields(Limits)
     },
@@ -125,9 +125,9 @@ def parse(
             if variable == coder.VARIABLE and text not in RULES and Path(text or "").is_dir():
                 continue  # the folder of models has the same variable
             if text:
-                read = _switch if kind is _YES_OR_NO else kind.get("type", str)
+                convert = _switch if kind is _YES_OR_NO else kind.get("type", str)
                 try:
-                    option.default = read(text)
+                    option.default = convert(text)
                 except argparse.ArgumentTypeError as error:
                     parser.error(f"{variable} = {error}")
     return parser.parse_args(arguments)
@@ -157,5 +157,5 @@ def names(options: argparse.Namespace, environment: Mapping[str, str] = os.envir
     stated = [each.strip() for each in options.names.split(",") if each.strip()]
     if wrong := [each for each in stated if not hosts.name(each)]:
         raise ValueError(f"names = {wrong[0]!r:.60} is not a name such as page.example.org")
-    given = [options.host, environment.get("GRADIO_SERVER_NAME"), environment.get("SPACE_HOST")]
-    return frozenset({hosts.name(each or "") for each in [*stated, *given]} - {""})
+    addresses = [options.host, environment.get("GRADIO_SERVER_NAME"), environment.get("SPACE_HOST")]
+    return frozenset({hosts.name(each or "") for each in [*stated, *addresses]} - {""})

@@ -39,7 +39,7 @@ class Text(Question):
 
 
 @answers
-def marked(asked: Text) -> Answer:
+def marked(question: Text) -> Answer:
     """Score several versions of the text.
 
     Each version has three lists. places: the original position of each token; scores: one per token;
@@ -48,20 +48,20 @@ def marked(asked: Text) -> Answer:
     There are four versions. key: the text with its own seed. wrong: the text with the other seed. tenth: a
     tenth of the tokens is replaced by other tokens of the text. less: the middle token is removed.
     """
-    ids = asked.token_ids
-    every = [*range(len(ids))]
+    ids = question.token_ids
+    all_places = [*range(len(ids))]
     middle = len(ids) // 2
     versions = {
-        "key": (every, asked.seed),
-        "wrong": (every, asked.other_seed),
-        "tenth": (_tenth_replaced(ids, asked.seed), asked.seed),
-        "less": (every[:middle] + every[middle + 1 :], asked.seed),
+        "key": (all_places, question.seed),
+        "wrong": (all_places, question.other_seed),
+        "tenth": (_tenth_replaced(ids, question.seed), question.seed),
+        "less": (all_places[:middle] + all_places[middle + 1 :], question.seed),
     }
-    return {name: _scored(ids, places, asked, seed) for name, (places, seed) in versions.items()}
+    return {name: _scored(ids, places, question, seed) for name, (places, seed) in versions.items()}
 
 
-def _scored(ids: Sequence[int], places: Sequence[int], asked: Text, seed: int) -> Answer:
-    scores = score([ids[place] for place in places], seed, asked.first_position)
+def _scored(ids: Sequence[int], places: Sequence[int], question: Text, seed: int) -> Answer:
+    scores = score([ids[place] for place in places], seed, question.first_position)
     return {"places": places, "scores": scores.tokens, "p_values": p_values(scores.tokens)}
 
 
@@ -70,8 +70,8 @@ def _tenth_replaced(ids: Sequence[int], seed: int) -> list[int]:
     another token of the text, if it has different tokens."""
     chance, places = random.Random(seed), [*range(len(ids))]
     for place in chance.sample(places, max(1, round(len(ids) / 10))):
-        others = [other for other, token_id in enumerate(ids) if token_id != ids[place]]
-        places[place] = chance.choice(others or [place])
+        candidates = [other for other, token_id in enumerate(ids) if token_id != ids[place]]
+        places[place] = chance.choice(candidates or [place])
     return places
 
 

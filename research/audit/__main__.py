@@ -25,8 +25,8 @@ def main(arguments: list[str] | None = None, available: Callable[..., Mapping[st
     ValueError is a user's mistake.
     """
     command = parser("python -m research.audit", __doc__, engines(), "a random pair")
-    about = "a text for the maintainers of an engine that is wrong"
-    command.add_argument("--report", type=Path, help=about)
+    sentence = "a text for the maintainers of an engine that is wrong"
+    command.add_argument("--report", type=Path, help=sentence)
     options = parsed(command, arguments)
     pair = load_with_progress(options, "stories") if options.target or options.draft else None
 

@@ -83,22 +83,22 @@ def program(kind: str) -> Path:
     """The path of the program llama-server (in LLAMA_SERVER, or found on PATH), or of the folder of the
     package node-llama-cpp (in NODE_LLAMA_CPP). ModuleNotFoundError if there is none."""
     variable = {"llama.cpp": "LLAMA_SERVER", "node": "NODE_LLAMA_CPP"}[kind]
-    named = os.environ.get(variable) or (shutil.which("llama-server") if kind == "llama.cpp" else None)
-    if not named or not Path(named).exists():
+    path = os.environ.get(variable) or (shutil.which("llama-server") if kind == "llama.cpp" else None)
+    if not path or not Path(path).exists():
         raise ModuleNotFoundError(f"{kind} is not there: set {variable} to its path (docs/audit.md)")
-    return Path(named).resolve()
+    return Path(path).resolve()
 
 
 def version(kind: str) -> dict[str, str]:
     """The version of a server as {name of its package: version}."""
     try:
-        named = program(kind)
+        path = program(kind)
     except ModuleNotFoundError:
         return {kind: "not installed"}
     if kind == "node":
-        return {"node-llama-cpp": json.loads((named / "package.json").read_text())["version"]}
-    said = subprocess.run([named, "--version"], capture_output=True, text=True)
-    return {"llama.cpp": (said.stdout + said.stderr).partition("version: ")[2].partition("\n")[0]}
+        return {"node-llama-cpp": json.loads((path / "package.json").read_text())["version"]}
+    process = subprocess.run([path, "--version"], capture_output=True, text=True)
+    return {"llama.cpp": (process.stdout + process.stderr).partition("version: ")[2].partition("\n")[0]}
 
 
 def _answers(address: str, process: subprocess.Popen[bytes]) -> bool:

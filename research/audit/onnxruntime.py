@@ -63,9 +63,9 @@ def _converted(model: Any, folder: Path, tokenizer: Any) -> tuple[Path, Any]:
     (tokenizer or names(model.module.config.vocab_size)).save_pretrained(source)
     command = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-p", "fp32", "-e", "cpu"]
     command += ["-i", str(source), "-o", str(folder), "-c", str(folder / "cache")]
-    built = subprocess.run(command, capture_output=True, text=True)
-    if built.returncode:
-        raise RuntimeError(f"onnxruntime-genai's builder failed: {built.stderr[-400:]}")
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        raise RuntimeError(f"onnxruntime-genai's builder failed: {process.stderr[-400:]}")
     return folder, json.loads((folder / "genai_config.json").read_text())
 
 

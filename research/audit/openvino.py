@@ -25,9 +25,9 @@ def engines(batch: int = 1) -> dict[str, Engine]:
         if drafts and pair.draft is None:
             raise ValueError(f"{name}: the pair has no draft")
         with TemporaryDirectory() as place:
-            target, *others = convert_pair(pair, Path(place))
+            target, *draft_folders = convert_pair(pair, Path(place))
             precision = "bf16" if dtype == torch.bfloat16 else "f32"
-            return pipeline(target, others[0] if drafts else None, precision, batch=batch)
+            return pipeline(target, draft_folders[0] if drafts else None, precision, batch=batch)
 
     rules = {"openvino": "plain sampling", "openvino-draft": "min(1, p/q), residual"}
     versions = installed("openvino", "openvino-genai")
@@ -49,10 +49,10 @@ def pipeline(
     scheduler.enable_prefix_caching = False
     properties: dict[str, Any] = {"INFERENCE_PRECISION_HINT": precision, "KV_CACHE_PRECISION": precision}
     properties["INFERENCE_NUM_THREADS"] = 1
-    others: dict[str, Any] = {"scheduler_config": scheduler}
+    options: dict[str, Any] = {"scheduler_config": scheduler}
     if draft is not None:
-        others["draft_model"] = genai.draft_model(str(draft), "CPU", **properties)
-    engine = genai.LLMPipeline(str(folder), "CPU", **properties, **others)
+        options["draft_model"] = genai.draft_model(str(draft), "CPU", **properties)
+    engine = genai.LLMPipeline(str(folder), "CPU", **properties, **options)
 
     def sample(
         prompt_ids: Sequence[int], seed: int, max_new_tokens: int, heat: float, top_k: int, top_p: float

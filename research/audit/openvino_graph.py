@@ -51,9 +51,9 @@ class _Traced(nn.Module):
         self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor, *past: Tensor
     ) -> tuple[Tensor, ...]:
         cache, places = _Past(past), torch.arange(attention_mask.shape[1])[None, None, None]
-        allowed = (places <= position_ids[:, None, :, None]) & (attention_mask[:, None, None] > 0)
-        given = {"attention_mask": allowed, "position_ids": position_ids, "past_key_values": cache}
-        return self.model(input_ids=input_ids, **given, use_cache=True).logits, *cache.grown
+        mask = (places <= position_ids[:, None, :, None]) & (attention_mask[:, None, None] > 0)
+        inputs = {"attention_mask": mask, "position_ids": position_ids, "past_key_values": cache}
+        return self.model(input_ids=input_ids, **inputs, use_cache=True).logits, *cache.grown
 
 
 def convert(model: Any, folder: Path, tokenizer: PreTrainedTokenizerBase | None = None) -> Path:
@@ -93,19 +93,19 @@ def _graph(openvino: Any, model: Any) -> Any:
     heads, size = model.config.num_key_value_heads, model.model.layers[0].self_attn.head_dim
     parts = [f"{i}.{part}" for i in range(model.config.num_hidden_layers) for part in ("key", "value")]
     past = [torch.zeros(2, heads, 3, size) for _ in parts]
-    shown = torch.zeros(2, 2, dtype=torch.int64), torch.ones(2, 5, dtype=torch.int64)
+    ids_and_mask = torch.zeros(2, 2, dtype=torch.int64), torch.ones(2, 5, dtype=torch.int64)
     with torch.no_grad():
-        example = (*shown, torch.tensor([[3, 4]] * 2), *past)
+        example = (*ids_and_mask, torch.tensor([[3, 4]] * 2), *past)
         graph = openvino.convert_model(_Traced(model), example_input=example)
-    before, after = [f"past_key_values.{part}" for part in parts], [f"present.{part}" for part in parts]
-    ports = zip([*graph.inputs, *graph.outputs], [*INPUTS, *before, "logits", *after], strict=True)
+    reads, writes = [f"past_key_values.{part}" for part in parts], [f"present.{part}" for part in parts]
+    ports = zip([*graph.inputs, *graph.outputs], [*INPUTS, *reads, "logits", *writes], strict=True)
     for port, name in ports:
         port.get_tensor().set_names({name})
     for parameter in graph.get_parameters():
         rank = len(parameter.get_output_partial_shape(0))
         shape = [-1, heads, -1, size] if rank == 4 else [-1, -1]
         parameter.set_partial_shape(openvino.PartialShape(shape))
-    _with_states(openvino, graph, dict(zip(before, after, strict=True)), [heads, 0, size])
+    _with_states(openvino, graph, dict(zip(reads, writes, strict=True)), [heads, 0, size])
     return graph
 
 
@@ -121,9 +121,9 @@ def _with_states(openvino: Any, graph: Any, states: dict[str, str], empty: list[
     for name in states:
         past = graph.input(name)
         readers = past.get_target_inputs()
-        reordered = operations.gather(past, beams, first)
+        past_of_beams = operations.gather(past, beams, first)
         for reader in readers:
-            reader.replace_source_output(reordered.output(0))
+            reader.replace_source_output(past_of_beams.output(0))
     graph.add_parameters([beams])
     shape = operations.shape_of(graph.input("input_ids"), output_type="i64")
     batch = operations.gather(shape, operations.constant([0]), first)
@@ -139,8 +139,8 @@ def _with_states(openvino: Any, graph: Any, states: dict[str, str], empty: list[
 def names(count: int) -> PreTrainedTokenizerFast:
     """A tokenizer with at least `count` tokens (bytes, then numbers), for models without a tokenizer."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    merged = letters[0] + letters[1]  # OpenVINO wants a merge and a special token
-    tokens = [*letters, merged, *(f"<{i}>" for i in range(len(letters) + 1, count))]
+    pair = letters[0] + letters[1]  # OpenVINO wants a merge and a special token
+    tokens = [*letters, pair, *(f"<{i}>" for i in range(len(letters) + 1, count))]
     tokenizer = Tokenizer(models.BPE({name: i for i, name in enumerate(tokens)}, [(letters[0], letters[1])]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()

@@ -91,20 +91,20 @@ def row(texts: int, name: str, plain: str, in_batch: InBatch) -> dict[str, int]:
     """For each comparison, how many of `texts` texts agree. ModuleNotFoundError if the engine is missing."""
     pair, arguments = tiny.models(name)
     text = _alone(name, pair, arguments)
-    others = {"repeated": text}
+    ways = {"repeated": text}
     if plain != name:
-        others["without a draft"] = _alone(plain, pair, arguments)
+        ways["without a draft"] = _alone(plain, pair, arguments)
     if in_batch is not None:
-        others["in a batch of 8"] = in_batch(name, pair)
+        ways["in a batch of 8"] = in_batch(name, pair)
     if plain != "onnxruntime":  # it is converted in float32 only
         rounded, drafting = tiny.models(name)
-        loaded: list[Any] = [model for model in (rounded.target, rounded.draft) if model is not None]
-        halved = ModelPair(*(HFModel(model.module.to(torch.bfloat16)) for model in loaded))
+        models: list[Any] = [model for model in (rounded.target, rounded.draft) if model is not None]
+        halved = ModelPair(*(HFModel(model.module.to(torch.bfloat16)) for model in models))
         halved.eos_ids = pair.eos_ids
-        others["in bfloat16"] = _alone(name, halved, drafting)
+        ways["in bfloat16"] = _alone(name, halved, drafting)
     alone = [list(text(seed)) for seed in range(texts)]
     agreements = {
-        way: sum(list(other(seed)) == ids for seed, ids in enumerate(alone)) for way, other in others.items()
+        way: sum(list(other(seed)) == ids for seed, ids in enumerate(alone)) for way, other in ways.items()
     }
     return {"of": texts} | agreements
 

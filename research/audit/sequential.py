@@ -49,8 +49,8 @@ def sequential(module: str, function: str, pair: ModelPair, k: int = 3) -> Sampl
 
 def _remembering(module: Any) -> Callable[[torch.Tensor], Any]:
     """The model as a function of ids [1, length]. Results are remembered, so each text is computed once."""
-    computed = lru_cache(maxsize=None)(lambda ids: module(torch.tensor([ids])))
-    return lambda ids: computed(tuple(ids[0].tolist()))
+    cached_module = lru_cache(maxsize=None)(lambda ids: module(torch.tensor([ids])))
+    return lambda ids: cached_module(tuple(ids[0].tolist()))
 
 
 ENGINES = {

@@ -87,7 +87,7 @@ def gemma4(vocab_size: int) -> tuple[Any, Any]:
     target = Gemma4ForCausalLM(gemma4_config(vocab_size, 4, 8)).eval()
     config = gemma4_config(vocab_size, 2, 0)
     # transformers 5.23.0 refuses an assistant whose layers all share keys and values, unless this names them
-    sharing = property(lambda asked: ["reuse"] * asked.num_hidden_layers)
+    sharing = property(lambda config: ["reuse"] * config.num_hidden_layers)
     with patch.object(type(config), "kv_sharing_modes", sharing):
         draft = Gemma4AssistantForCausalLM(
             Gemma4AssistantConfig(text_config=config, backbone_hidden_size=16)

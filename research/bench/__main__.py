@@ -58,31 +58,31 @@ def built(options: Namespace) -> command.Loaded:
         raise ValueError("a synthetic pair loads no models: leave out --synthetic, or the names of models")
     among("synthetic", options.synthetic, (*PRESETS, *FAMILIES))
     device = "cuda" if command.device_of(options) == "auto" else command.device_of(options)
-    pairs, about = {}, dict[str, Any]()
+    pairs, facts = {}, dict[str, Any]()
     for name in command.dtypes(options):
         dtype = DTYPES[among("dtype", name, DTYPES)]
-        pair, about = (_with_states if options.synthetic in FAMILIES else _sized)(options, dtype, device)
+        pair, facts = (_with_states if options.synthetic in FAMILIES else _sized)(options, dtype, device)
         pairs[name] = without_end(pair)
-    return pairs, {"synthetic": options.synthetic} | about | command.described(options, pair)
+    return pairs, {"synthetic": options.synthetic} | facts | command.described(options, pair)
 
 
 def _with_states(options: Namespace, dtype: torch.dtype, device: str) -> tuple[ModelPair, dict[str, Any]]:
     if any((options.target_shape, options.draft_shape, options.vocabulary, options.draft_dtype)):
         raise ValueError(f"synthetic = {options.synthetic!r} has fixed sizes and one dtype")
-    wanted = checked_acceptance(ACCEPTANCE if options.acceptance is None else options.acceptance)
-    pair, reached = hybrid_pair(options.synthetic, dtype, wanted, device)
-    return pair, {"acceptance": reached, "target": pair.target.name}
+    acceptance = checked_acceptance(ACCEPTANCE if options.acceptance is None else options.acceptance)
+    pair, measured = hybrid_pair(options.synthetic, dtype, acceptance, device)
+    return pair, {"acceptance": measured, "target": pair.target.name}
 
 
 def _sized(options: Namespace, dtype: torch.dtype, device: str) -> tuple[ModelPair, dict[str, Any]]:
     shapes = {role: getattr(options, f"{role}_shape") for role in ("target", "draft")}
-    given: dict[str, Any] = {role: _shape(role, text) for role, text in shapes.items() if text}
-    given |= {"vocab_size": options.vocabulary, "acceptance": options.acceptance}
-    given = {name: value for name, value in given.items() if value is not None}
-    preset = PRESETS[options.synthetic]._replace(**given)
-    pair, reached = synthetic_pair(preset, dtype, options.draft_dtype, device)
-    about = {"target": preset.target._asdict(), "draft": preset.draft._asdict()}
-    return pair, {"acceptance": reached} | about
+    changes: dict[str, Any] = {role: _shape(role, text) for role, text in shapes.items() if text}
+    changes |= {"vocab_size": options.vocabulary, "acceptance": options.acceptance}
+    changes = {name: value for name, value in changes.items() if value is not None}
+    preset = PRESETS[options.synthetic]._replace(**changes)
+    pair, measured = synthetic_pair(preset, dtype, options.draft_dtype, device)
+    facts = {"target": preset.target._asdict(), "draft": preset.draft._asdict()}
+    return pair, {"acceptance": measured} | facts
 
 
 def _shape(role: str, text: str) -> LlamaSizes:

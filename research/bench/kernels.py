@@ -45,8 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("  ".join(f"{name} {value}" for name, value in row.items()))
     if options.json:
         emulated = {name: os.environ[name] for name in EMULATION if name in os.environ}
-        about = machine(torch.device("cpu")) | {"emulated": emulated}
-        write_json(options.json, {"machine": about, "rows": rows})
+        facts = machine(torch.device("cpu")) | {"emulated": emulated}
+        write_json(options.json, {"machine": facts, "rows": rows})
 
 
 def _measured(multiply: Callable[[str], int], shape: tuple[int, int], times: int) -> list[dict[str, Any]]:
@@ -55,14 +55,14 @@ def _measured(multiply: Callable[[str], int], shape: tuple[int, int], times: int
     source = weight.bfloat16()
     work: dict[Any, Callable[[], object]] = {"copy": partial(source.clone().copy_, source)}
     for kind in layout.BYTES:
-        stored = weight.to(getattr(torch, layout.DTYPES["float32" if kind == "int8" else kind]), copy=True)
+        matrix = weight.to(getattr(torch, layout.DTYPES["float32" if kind == "int8" else kind]), copy=True)
         if kind == "int8":
-            round_rows(stored)
+            round_rows(matrix)
         for count in ROWS:
-            work["ours", kind, count] = _ours(multiply, stored, kind, torch.randn(count, inputs))
+            work["ours", kind, count] = _ours(multiply, matrix, kind, torch.randn(count, inputs))
             if kind in BESIDE:
-                x = torch.randn(count, inputs, dtype=stored.dtype)
-                work["torch", kind, count] = partial(F.linear, x, stored)
+                x = torch.randn(count, inputs, dtype=matrix.dtype)
+                work["torch", kind, count] = partial(F.linear, x, matrix)
     seconds = least_seconds(work, times, time.thread_time)
     bandwidth = 2 * source.nbytes / seconds["copy"]
     sizes = {kind: size * inputs * outputs // layout.PER_STEP[kind] for kind, size in layout.BYTES.items()}

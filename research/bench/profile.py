@@ -54,9 +54,9 @@ class Parts:
             try:
                 return function(*args, **kwargs)
             finally:
-                spent = 1000 * (time.process_time() - start)
-                own = spent - self._inner.pop()
-                self._inner[-1] += spent
+                ms = 1000 * (time.process_time() - start)
+                own = ms - self._inner.pop()
+                self._inner[-1] += ms
                 self.milliseconds[part] = self.milliseconds.get(part, 0.0) + own
 
         return call
@@ -65,8 +65,8 @@ class Parts:
 class _TimedSession:
     """A timed session. It is part of no reference cycle, so its cache is freed as soon as it ends."""
 
-    def __init__(self, opened: Callable[[], Session], parts: Parts, part: str):
-        self._session = session = opened()
+    def __init__(self, open_session: Callable[[], Session], parts: Parts, part: str):
+        self._session = session = open_session()
         self.forward = parts.timed(f"{part} forward", session.forward)
         self.prefill = parts.timed("prefill", session.prefill)
         self.commit = parts.timed("commit", session.commit)
@@ -96,19 +96,19 @@ def _profiled(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[st
         stack.enter_context(patch.dict(METHODS, timed))
         for part, model in models.items():
             if model is not None:
-                opened = functools.partial(_TimedSession, model.session, parts, part)
-                stack.enter_context(patch.object(model, "session", opened))
+                open_session = functools.partial(_TimedSession, model.session, parts, part)
+                stack.enter_context(patch.object(model, "session", open_session))
         sample = parts.timed(REST, run)(contestant, job)
     parts.milliseconds.pop("prefill", None)
-    per_round = {part: spent / sample.target_calls for part, spent in parts.milliseconds.items()}
-    return per_round | {OUTSIDE: sum(spent for part, spent in per_round.items() if part not in FORWARDS)}
+    per_round = {part: ms / sample.target_calls for part, ms in parts.milliseconds.items()}
+    return per_round | {OUTSIDE: sum(ms for part, ms in per_round.items() if part not in FORWARDS)}
 
 
 def table(profiles: Mapping[str, Mapping[str, float]]) -> str:
     """A table with the time of each part of a round, one line for each contestant."""
     parts, lines = list(dict.fromkeys(part for profile in profiles.values() for part in profile)), []
     for name, profile in profiles.items():
-        whole = sum(spent for part, spent in profile.items() if part != OUTSIDE)
-        share = (profile.get("races", 0.0) + profile.get("verify", 0.0)) / whole
+        total = sum(ms for part, ms in profile.items() if part != OUTSIDE)
+        share = (profile.get("races", 0.0) + profile.get("verify", 0.0)) / total
         lines.append([name, *(f"{profile.get(part, 0):.2f}" for part in parts), f"{share:.1%}"])
     return columns([["", *parts, "races + verify"], *lines], markdown=True)

@@ -62,7 +62,7 @@ def hybrid_pair(
         # The norm before the head divides by a smaller number in the wider stream, half of which is zeros.
         target.get_output_embeddings().weight.mul_(math.sqrt(DRAFT_WIDTH / WIDTH))
     token_ids = torch.randint(1, VOCABULARY, (1, TEXT))
-    reached = calibrate(target, draft, _outputs(target), token_ids, acceptance)
+    measured = calibrate(target, draft, _outputs(target), token_ids, acceptance)
     target.to(device)
     wrapped = HFModel(target, f"{family}, {target.num_parameters() / 1e6:.0f} M parameters")
     if wrapped.capability == "ar":
@@ -72,7 +72,7 @@ def hybrid_pair(
     target.to(dtype)
     wrapped._prepared = replace(wrapped._prepared, dtype=dtype)
     draft.to(device, dtype)
-    return ModelPair(wrapped, HFModel(draft, "draft")), reached
+    return ModelPair(wrapped, HFModel(draft, "draft")), measured
 
 
 def _outputs(model: PreTrainedModel) -> list[torch.nn.Parameter]:

@@ -88,13 +88,13 @@ def synthetic_pair(
     first = torch.zeros(1, 1, dtype=torch.int64, device=draft.device)
     sampling: dict[str, Any] = {"do_sample": True, "top_k": 0, "max_new_tokens": TEXT - 1, "pad_token_id": 0}
     text: Any = draft.generate(first, attention_mask=torch.ones_like(first), **sampling)
-    reached = calibrate(target, draft, outputs, text, preset.acceptance)
-    if abs(reached - preset.acceptance) > 0.05:
-        raise ValueError(f"acceptance {preset.acceptance} can't be reached: {reached:.3f} is the nearest")
+    measured = calibrate(target, draft, outputs, text, preset.acceptance)
+    if abs(measured - preset.acceptance) > 0.05:
+        raise ValueError(f"acceptance {preset.acceptance} can't be reached: {measured:.3f} is the nearest")
     draft.to(checked_dtype(draft_dtype or dtype))
     if draft_dtype == ROUNDED:
         round_matrices(draft)
-    return ModelPair(*(HFModel(model) for model in (target, draft))), reached
+    return ModelPair(*(HFModel(model) for model in (target, draft))), measured
 
 
 def _check(preset: Preset) -> None:
@@ -168,8 +168,8 @@ def _head_rows(big: LlamaSizes, small: LlamaSizes, heads: int) -> Tensor:
     """The rows of the target's matrix for the draft's heads: head i of group g becomes head i of group g."""
     per_group = 1 if heads == big.kv_heads else small.heads // small.kv_heads
     group = heads // big.kv_heads
-    chosen = [g * group + i for g in range(small.kv_heads) for i in range(per_group)]
-    starts = torch.tensor(chosen)[:, None] * big.head_size
+    head_numbers = [g * group + i for g in range(small.kv_heads) for i in range(per_group)]
+    starts = torch.tensor(head_numbers)[:, None] * big.head_size
     return (starts + torch.arange(big.head_size)).flatten()
 
 
@@ -182,10 +182,10 @@ def calibrate(target: Any, draft: Any, outputs: Sequence[Tensor], ids: Tensor, a
     q = draft(ids).logits[0].float().softmax(-1)
     low, high, factor = math.log(1e-4), math.log(10.0), 1.0
     for _ in range(STEPS):
-        wanted = math.exp((low + high) / 2)
+        next_factor = math.exp((low + high) / 2)
         for weight in outputs:
-            weight.mul_(wanted / factor)
-        factor = wanted
-        reached = gsd_acceptance(target(ids).logits[0].float().softmax(-1), q).mean().item()
-        low, high = (math.log(factor), high) if reached > acceptance else (low, math.log(factor))
-    return reached
+            weight.mul_(next_factor / factor)
+        factor = next_factor
+        measured = gsd_acceptance(target(ids).logits[0].float().softmax(-1), q).mean().item()
+        low, high = (math.log(factor), high) if measured > acceptance else (low, math.log(factor))
+    return measured

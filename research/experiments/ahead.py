@@ -93,20 +93,20 @@ def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Row]) -> 
     """A tree's share of rounds whose end was prepared, for each m, and its tokens per second without and with
     preparation."""
     timings = [run["seconds"] for run in runs if run["seconds"]]
-    draft, rest = np.median([each["trees"][name] for each in timings], 0).tolist()
+    draft, other = np.median([each["trees"][name] for each in timings], 0).tolist()
     cost = np.median([each["rows"] for each in timings], 0)
     tokens, beside = theory.expected_tokens(rates, tree), max(0.0, draft - _preparing(tree, 1, cost))
-    speed, hits, pipelined = tokens / (draft + rest), {}, {}
+    speed, hits, pipelined = tokens / (draft + other), {}, {}
     for m in PREPARED:
         ends, expected = preparation.prepared_outcomes(rates, tree, m)
-        counted = []
+        counts = []
         for run in runs:
             right = [end in ends for end in rounds_on(tree, run["ranks"]) if end[1] is not None]
-            counted.append({"text": run["text"], "hits": sum(right), "rounds": len(right)})
-        hits[str(m)] = quotient(counted, "hits", "rounds") | {"expected": expected}
-        longer = max(rest, _preparing(tree, m, cost) + m * beside)
+            counts.append({"text": run["text"], "hits": sum(right), "rounds": len(right)})
+        hits[str(m)] = quotient(counts, "hits", "rounds") | {"expected": expected}
+        longer = max(other, _preparing(tree, m, cost) + m * beside)
         pipelined[str(m)] = tokens / (longer + (1 - hits[str(m)]["value"]) * draft)
-    row = {"tree": name, "hits": hits, "share": draft / (draft + rest), "speed": speed}
+    row = {"tree": name, "hits": hits, "share": draft / (draft + other), "speed": speed}
     return row | {"pipelined": pipelined, "gain": max(pipelined.values()) / speed}
 
 

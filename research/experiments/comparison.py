@@ -114,9 +114,9 @@ class Comparison(Experiment):
             )
 
         def measure(cells: Sequence[Row]) -> Iterator[Row]:
-            for cell, ended in decoded(setup.pair, cells, run, AT_ONCE):
-                self.check(ended)
-                yield cell | {"tokens": len(ended.generation.token_ids), "rounds": len(ended.rounds)}
+            for cell, result in decoded(setup.pair, cells, run, AT_ONCE):
+                self.check(result)
+                yield cell | {"tokens": len(result.generation.token_ids), "rounds": len(result.rounds)}
 
         return Sweep(setup.header, lambda _rows: cells, measure)
 
@@ -124,13 +124,13 @@ class Comparison(Experiment):
         """For each point: tokens, tokens per target call with a 95% interval, and its differences."""
         rows = finished(rows, "prompt", "repeat")
         by_point = grouped(rows, *self.grid)
-        measured = {point: quotient(some, "tokens", "rounds") for point, some in by_point.items()}
+        estimates = {point: quotient(some, "tokens", "rounds") for point, some in by_point.items()}
         points = [
             dict(zip(self.grid, point))
             | {"tokens": sum(row["tokens"] for row in by_point[point])}
             | estimate.to_json()
-            | {name: more.to_json() for name, more in self.differences(point, measured).items()}
-            for point, estimate in measured.items()
+            | {name: more.to_json() for name, more in self.differences(point, estimates).items()}
+            for point, estimate in estimates.items()
         ]
         return {"settings": header["settings"], "pair": header["pair"], "runs": len(rows), "points": points}
 

@@ -36,11 +36,11 @@ def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
     return SetUp(pair, prompts[-held_out:], trees, options)
 
 
-def differences(point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
+def differences(point: Point, estimates: Mapping[Point, Estimate]) -> dict[str, Estimate]:
     """A point's relative gain over the optimal tree, with an interval from the linearised quotient."""
-    before, after = measured[(f"{point[0].split()[0]} optimal",)], measured[point]
-    quotient = after.value / before.value
-    linear = combined([after, before], [1 / before.value, -quotient / before.value])
+    fixed, own = estimates[(f"{point[0].split()[0]} optimal",)], estimates[point]
+    quotient = own.value / fixed.value
+    linear = combined([own, fixed], [1 / fixed.value, -quotient / fixed.value])
     return {"gain": Estimate(quotient - 1, linear.influence)}
 
 

@@ -31,7 +31,7 @@ EXPERIMENT = Comparison(
     about="Measure ERSD with drafts of other temperatures.",
     grid={"tree": (), "draft_temperature": TEMPERATURES},
     seed=0x74656D70,
-    differences=lambda point, measured: {"gain": measured[point] - measured[point[0], BESIDE]},
+    differences=lambda point, estimates: {"gain": estimates[point] - estimates[point[0], BESIDE]},
     check=same_text,
 )
 

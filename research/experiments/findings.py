@@ -37,12 +37,12 @@ def check_findings(summary: Mapping[str, Any], estimates: Estimates) -> list[dic
     `found` is None if the experiment lacks the points that the statement is about.
     """
     findings, rows = _Findings(summary, estimates), []
-    for about, check in _CHECKS:
+    for facts, check in _CHECKS:
         try:
             holds, words = check(findings)
-            rows.append({**about, "found": bool(holds), "words": words})
+            rows.append({**facts, "found": bool(holds), "words": words})
         except _NotMeasured as missing:
-            rows.append({**about, "found": None, "words": f"Missing: {missing}."})
+            rows.append({**facts, "found": None, "words": f"Missing: {missing}."})
     return rows
 
 
@@ -64,8 +64,8 @@ class _Findings:
 
     def grid(self, strategy: str, fewest: int, least: int = 1) -> list[int]:
         """The k >= `least` at which both methods were measured; _NotMeasured if fewer than `fewest`."""
-        both = [{p.k for p in self.estimates if p[:2] == (m, strategy)} for m in BOTH]
-        ks = sorted(k for k in both[0] & both[1] if k >= least)
+        ks_of = [{p.k for p in self.estimates if p[:2] == (m, strategy)} for m in BOTH]
+        ks = sorted(k for k in ks_of[0] & ks_of[1] if k >= least)
         if len(ks) < fewest:
             where = strategy if least == 1 else f"{strategy} from {least}"
             raise _NotMeasured(f"{where}: {fewest} points of both methods are needed, {len(ks)} are there")
@@ -76,8 +76,8 @@ class _Findings:
 
     def is_level(self, strategy: str, k: int) -> bool:
         """Whether GSD and ERSD are level at this point. The module's docstring defines "level"."""
-        (low, high), whole = self.difference(strategy, k).interval, self.value("gsd", strategy, k)
-        return low <= LEVEL * whole and high >= -LEVEL * whole and high - low <= 2 * TELLING * whole
+        (low, high), gsd = self.difference(strategy, k).interval, self.value("gsd", strategy, k)
+        return low <= LEVEL * gsd and high >= -LEVEL * gsd and high - low <= 2 * TELLING * gsd
 
     def value(self, method: str, strategy: str, k: int) -> float:
         return self.estimates[Point(method, strategy, k)].value
@@ -94,13 +94,13 @@ class _Findings:
         """Slopes of the optimal tree's measured and predicted tokens per doubling of k + 1, and the share of
         the measured tokens' variance that a line explains."""
         x = np.log2(np.asarray(ks) + 1.0)
-        measured, predicted = (
+        values, predictions = (
             [get(method, "optimal", k) for k in ks] for get in (self.value, self.prediction)
         )
-        slope, offset = np.polyfit(x, measured, 1)
-        spread, unexplained = np.var(measured), np.var(measured - slope * x - offset)
+        slope, offset = np.polyfit(x, values, 1)
+        spread, unexplained = np.var(values), np.var(values - slope * x - offset)
         share = 1 - unexplained / spread if spread else 0.0
-        return float(slope), float(np.polyfit(x, predicted, 1)[0]), float(share)
+        return float(slope), float(np.polyfit(x, predictions, 1)[0]), float(share)
 
     def batch(self, k: int) -> tuple[Estimate, str]:
         """The difference GSD - ERSD on batch(k), and a sentence with it."""
@@ -122,16 +122,16 @@ class _Findings:
     @_finding("batch_3", "Batch, k from 3: ERSD is ahead.")
     def batch_from_3(self) -> Outcome:
         differences = {k: self.difference("batch", k) for k in self.grid("batch", 1, least=3)}
-        return all(d.interval[1] < 0 for d in differences.values()), f"GSD minus ERSD: {_at(differences)}."
+        return all(d.interval[1] < 0 for d in differences.values()), f"GSD minus ERSD: {_by_k(differences)}."
 
     @_finding("batch_level", "Batch levels off just below 2 tokens per target call.", "Section 5, Figure 3")
     def batch_levels_off(self) -> Outcome:
-        (before, last), outcomes = self.grid("batch", 2)[-2:], []
+        (next_to_last, last), outcomes = self.grid("batch", 2)[-2:], []
         for method in BOTH:
-            values = [self.value(method, "batch", k) for k in (before, last)]
+            values = [self.value(method, "batch", k) for k in (next_to_last, last)]
             holds = 1.9 < values[1] < 2 and values[1] - values[0] < 0.05
             outcomes.append((holds, " and ".join(map(number, values))))
-        return _of_both(outcomes, f"At k = {before} and {last}: ")
+        return _of_both(outcomes, f"At k = {next_to_last} and {last}: ")
 
     @_finding("sequence", "Sequence is better under GSD.", "Section 5, Figure 3")
     def sequence_under_gsd(self) -> Outcome:
@@ -147,9 +147,11 @@ class _Findings:
         ks = [k for k in self.grid("sequence", 1) if k in self.grid("specinfer", 0)]
         if not ks:
             raise _NotMeasured("specinfer and sequence: 1 point of both methods is needed, 0 are there")
-        of, outcomes = self.estimates, []
+        table, outcomes = self.estimates, []
         for method in BOTH:
-            gain = mean([of[Point(method, "specinfer", k)] - of[Point(method, "sequence", k)] for k in ks])
+            gain = mean(
+                [table[Point(method, "specinfer", k)] - table[Point(method, "sequence", k)] for k in ks]
+            )
             outcomes.append((gain.interval[0] > 0, with_interval(gain.to_json())))
         return _of_both(outcomes, f"The mean gain over sequence at k = {_listed(ks)}: ")
 
@@ -158,8 +160,8 @@ class _Findings:
         ks, outcomes = self.grid("specinfer", 3), []
         for method in BOTH:
             gains = np.diff([self.value(method, "specinfer", k) for k in ks]) / np.diff(ks)
-            early, late = float(gains[0]), float(gains[-1])
-            outcomes.append((late < early / 4, f"{number(early)}, then {number(late)}"))
+            first_gain, last_gain = float(gains[0]), float(gains[-1])
+            outcomes.append((last_gain < first_gain / 4, f"{number(first_gain)}, then {number(last_gain)}"))
         spans = f"from k = {ks[0]} to {ks[1]}, then from {ks[-2]} to {ks[-1]}"
         return _of_both(outcomes, f"The gain per drafted token {spans}: ")
 
@@ -198,10 +200,10 @@ class _Findings:
     def slope_beside_entropy(self) -> Outcome:
         ks, outcomes = self.grid("optimal", 2, least=LARGE_K), []
         for method in BOTH:
-            slope, predicted, _ = self.slopes(method, ks)
+            slope, prediction, _ = self.slopes(method, ks)
             acceptance = self.summary["acceptance"][method]
             inverse, words = _inverse(acceptance["entropy_of_mean"]), f"{number(slope)} per doubling "
-            words += f"(predicted {number(predicted)}), 1 / H[R] = {number(inverse)}"
+            words += f"(predicted {number(prediction)}), 1 / H[R] = {number(inverse)}"
             if contexts := acceptance["contexts"]:
                 of_contexts = _inverse(contexts["mean_entropy"]["value"])
                 words += f", with the mean entropy of contexts {number(of_contexts)}"
@@ -214,9 +216,9 @@ class _Findings:
         differences = {k: self.difference("optimal", k) for k in ks}
         shares = {k: abs(d.value) / self.value("gsd", "optimal", k) for k, d in differences.items()}
         largest = max(ks, key=lambda k: abs(differences[k].value))
-        shown = {k: differences[k] for k in (ks[0], largest, ks[-1])}
+        of_ks = {k: differences[k] for k in (ks[0], largest, ks[-1])}
         holds = shares[ks[-1]] < max(shares.values()) and self.is_level("optimal", ks[-1])
-        return holds, f"GSD minus ERSD, first, largest and last: {_at(shown)}."
+        return holds, f"GSD minus ERSD, first, largest and last: {_by_k(of_ks)}."
 
     @_finding(
         "bound_increments",
@@ -255,11 +257,11 @@ class _Findings:
 
 def _of_both(outcomes: Sequence[Outcome], start: str = "") -> Outcome:
     """The outcome for both methods: whether the statement holds for both. `start` begins its sentence."""
-    words = "; ".join(f"{name} {said}" for name, (_, said) in zip(BOTH.values(), outcomes, strict=True))
+    words = "; ".join(f"{name} {text}" for name, (_, text) in zip(BOTH.values(), outcomes, strict=True))
     return all(holds for holds, _ in outcomes), f"{start}{words}."
 
 
-def _at(estimates: Mapping[int, Estimate]) -> str:
+def _by_k(estimates: Mapping[int, Estimate]) -> str:
     return listed([f"{with_interval(each.to_json())} at k = {k}" for k, each in estimates.items()])
 
 

@@ -33,8 +33,8 @@ KINDS: Mapping[str, Callable[[Tensor, Tensor, int], Tensor]] = {
 
 def measured(pair: ModelPair, text: Text) -> Row:
     """For each number of drafts, the sum of the acceptance at `POSITIONS` tokens of a text."""
-    at = spread_positions(len(text.ids) - text.start, POSITIONS)
-    return sums(*(each[at] for each in distributions(pair, text)))
+    positions = spread_positions(len(text.ids) - text.start, POSITIONS)
+    return sums(*(each[positions] for each in distributions(pair, text)))
 
 
 def sums(p: Tensor, q: Tensor) -> Row:

@@ -49,8 +49,8 @@ def sweep_of(pair: ModelPair, settings: Settings, at_once: int = 1) -> Sweep:
 
     def measure(cells: Sequence[Row]) -> Iterator[Row]:
         texts = [cell for cell in cells if cell["method"] != CONTEXTS]
-        for cell, ended in decoded(pair, texts, run, at_once):
-            yield cell | {"seed": ended.seed} | counts(ended.generation, trees[cell["tree"]])
+        for cell, finished_run in decoded(pair, texts, run, at_once):
+            yield cell | {"seed": finished_run.seed} | counts(finished_run.generation, trees[cell["tree"]])
         for cell in cells:
             if cell["method"] == CONTEXTS:
                 yield cell | contexts(pair, settings, cell)
@@ -125,8 +125,8 @@ def contexts(pair: ModelPair, settings: Settings, cell: Row) -> Row:
     kl = float(theory.kl_divergence(p, q).sum())
     row: Row = {"seed": g.seed, "tokens": len(g.token_ids), "positions": len(p), "k": k}
     row["kl"] = kl if math.isfinite(kl) else None  # JSON has no infinity
-    closed = [each for each in settings.methods if each in ("gsd", "ersd")]  # the others have no closed form
-    for method in closed:
+    methods = [each for each in settings.methods if each in ("gsd", "ersd")]  # the others have no closed form
+    for method in methods:
         rates = getattr(theory, f"{method}_acceptance_by_index")(p, q, k)
         outcomes = torch.cat([rates, (1 - rates.sum(-1, keepdim=True)).clamp_min(0)], -1)
         # simulated rates may sum to a little more than 1
@@ -155,8 +155,8 @@ class Paper(Experiment):
         for each in _GIVEN:
             lists_ks = each.name in STRATEGIES
             kind: Any = _grid if lists_ks else type(each.default)
-            about = f"k of {each.name}, with commas" if lists_ks else " "
-            add("--" + each.name.replace("_", "-"), type=kind, default=each.default, help=about)
+            sentence = f"k of {each.name}, with commas" if lists_ks else " "
+            add("--" + each.name.replace("_", "-"), type=kind, default=each.default, help=sentence)
         together = "texts decoded together: the same numbers, sooner"
         add("--runs-at-once", type=int, default=1, metavar="N", help=together)
         return parser
@@ -164,8 +164,8 @@ class Paper(Experiment):
     def sweep(self, options: Any) -> Sweep:
         """The sweep for the pair and the settings that the options describe."""
         at_once, prompts = whole("runs-at-once", options.runs_at_once, 1), read_prompts(options.prompts)
-        given = {each.name: getattr(options, each.name) for each in _GIVEN}
-        settings = Settings(prompts[:4] if options.smoke else prompts, **given)
+        values = {each.name: getattr(options, each.name) for each in _GIVEN}
+        settings = Settings(prompts[:4] if options.smoke else prompts, **values)
         pair = load_with_progress(options, "stories")
         print(f"{pair}: {len(settings.points)} points of {settings.tokens:,} tokens", flush=True)
         return sweep_of(pair, settings, at_once)
@@ -174,7 +174,7 @@ class Paper(Experiment):
         """The numbers of the paper's figures, and the check of its findings."""
         return summarize(header, rows)
 
-    def report(self, results: Path, written: Path | None) -> None:
+    def report(self, results: Path, path: Path | None) -> None:
         """Print a summary file, or the summary of a results file, which is then written beside that file."""
         if results.suffix == ".json":
             summary = json.loads(results.read_text())
@@ -182,9 +182,9 @@ class Paper(Experiment):
                 raise ValueError(f"{results} is not a summary of an experiment")
             print(self.as_text(summary))
             return
-        written = written or results.with_suffix(".summary.json")
-        super().report(results, written)
-        print(f"written: {written}")
+        path = path or results.with_suffix(".summary.json")
+        super().report(results, path)
+        print(f"written: {path}")
 
     def as_text(self, summary: Row) -> str:
         """The points, the bounds and the findings as text."""

@@ -85,15 +85,15 @@ class Plan:
     def _plan(self, points: Sequence[Point]) -> None:
         """Plan these points. The number of runs follows from the tokens of the finished runs."""
         self.planned = [self._with_tree(point) for point in points]
-        wanted, prompts = self.settings.tokens, len(self.settings.prompts)
-        count = math.ceil(wanted / self.settings.max_new_tokens)
+        tokens, prompts = self.settings.tokens, len(self.settings.prompts)
+        count = math.ceil(tokens / self.settings.max_new_tokens)
         while True:
             self.numbers = [(run % prompts, run // prompts) for run in range(count)]
             runs = [self.runs_of(item) for item in self.planned]
             least = min(sum(run["tokens"] for run in row) for row in runs)
-            if least >= wanted or any(len(row) < count for row in runs):
+            if least >= tokens or any(len(row) < count for row in runs):
                 return
-            count += math.ceil((wanted - least) / (least / count))
+            count += math.ceil((tokens - least) / (least / count))
 
     def _with_tree(self, point: Point) -> Planned:
         if point.strategy == "optimal":

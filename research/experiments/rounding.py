@@ -108,19 +108,19 @@ def measured(pair: ModelPair, text: Text) -> Row:
     races = races.view(count, RACES, -1)
     winners = {name: (races - each[:, None].double()).argmin(-1) for name, each in log_p.items()}
     by = {}
-    for name, (one, other) in COMPARED.items():
-        p, q = log_p[one].double().exp(), log_p[other].double().exp()
+    for name, (first, second) in COMPARED.items():
+        p, q = log_p[first].double().exp(), log_p[second].double().exp()
         by_token = {
             "distance": theory.total_variation(p, q),
             "bound": 1 - theory.ersd_total_variation_bound(p, q),
             "expected": parting.race_parting(p, q),
-            "parted": (winners[one] != winners[other]).double().mean(1),
+            "parted": (winners[first] != winners[second]).double().mean(1),
             "greedy": parting.greedy_parting(p, q),
             "independent": parting.independent_parting(p, q),
         }
         by[name] = {field: float(values.sum()) for field, values in by_token.items()}
-    whole = {name: _compared(pair, models[each], text) for name, each in WHOLE.items()}
-    return {"tokens": count, "by": by, "whole": whole}
+    by_model = {name: _compared(pair, models[each], text) for name, each in WHOLE.items()}
+    return {"tokens": count, "by": by, "whole": by_model}
 
 
 def _compared(pair: ModelPair, model: Model, text: Text) -> Row:
@@ -134,12 +134,12 @@ def _compared(pair: ModelPair, model: Model, text: Text) -> Row:
     prompt = text.ids[: text.start]
     plain = generate(same, prompt, method="ar", **settings).token_ids
     ours = generate(same, prompt, method="ersd", topology=sequence(ROWS - 1), **settings).token_ids
-    at = first_difference(plain, ours)
-    tokens = len(plain) if at is None else at + 1
+    place = first_difference(plain, ours)
+    tokens = len(plain) if place is None else place + 1
     ids = [*prompt, *plain[:tokens]]
     p, q = (scored(model, ids, text.start, pair, Sampling(), rows).double().exp() for rows in (1, ROWS))
     expected = float(parting.race_parting(p, q).sum())
-    return {"different": at is not None, "tokens": tokens, "expected": expected}
+    return {"different": place is not None, "tokens": tokens, "expected": expected}
 
 
 def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
@@ -156,20 +156,20 @@ def summary(runs: Mapping[str, Sequence[Row]]) -> Row:
         for pair, some in runs.items()
         for name in COMPARED
     ]
-    whole = [
-        {"pair": pair, "arithmetic": name} | _counted([run["whole"][name] for run in some])
+    texts = [
+        {"pair": pair, "arithmetic": name} | _counts([run["whole"][name] for run in some])
         for pair, some in runs.items()
         for name in WHOLE
     ]
-    return {"races": RACES, "points": points, "whole": whole}
+    return {"races": RACES, "points": points, "whole": texts}
 
 
-def _counted(texts: Sequence[Row]) -> Row:
+def _counts(texts: Sequence[Row]) -> Row:
     """Counts over texts. per_text: the rate of differing texts and the ends of Wilson's 95% interval."""
     sums = {name: sum(text[name] for text in texts) for name in ("different", "tokens", "expected")}
-    counted = IndexAcceptance(0, accepted=sums["different"], offered=len(texts))
-    low, high = counted.interval()
-    return {"texts": len(texts)} | sums | {"per_text": {"value": counted.rate, "low": low, "high": high}}
+    counts = IndexAcceptance(0, accepted=sums["different"], offered=len(texts))
+    low, high = counts.interval()
+    return {"texts": len(texts)} | sums | {"per_text": {"value": counts.rate, "low": low, "high": high}}
 
 
 EXPERIMENT = TextExperiment(

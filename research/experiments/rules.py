@@ -25,11 +25,11 @@ def shortened(prompt: Prompt, cell: Row) -> Prompt:
     return " ".join(words[: max(1, len(words) - fewer)]) if fewer else prompt
 
 
-def differences(point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
+def differences(point: Point, estimates: Mapping[Point, Estimate]) -> dict[str, Estimate]:
     """The point's lead over GSD, and the best rule's lead over the point, at equal temperature and tree."""
-    there = {other[-1]: estimate for other, estimate in measured.items() if other[:2] == point[:2]}
-    best = max(there.values(), key=lambda estimate: estimate.value)
-    return {"more_than_gsd": measured[point] - there[GROWN_FROM], "less_than_best": best - measured[point]}
+    table = {other[-1]: estimate for other, estimate in estimates.items() if other[:2] == point[:2]}
+    best = max(table.values(), key=lambda estimate: estimate.value)
+    return {"more_than_gsd": estimates[point] - table[GROWN_FROM], "less_than_best": best - estimates[point]}
 
 
 EXPERIMENT = Comparison(

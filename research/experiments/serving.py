@@ -53,18 +53,18 @@ class Serving(Comparison):
         """
         rows = sorted(finished(rows, "repeat"), key=itemgetter("repeat"))
         by_point, points = grouped(rows, "at_once", "tree"), []
-        rates = {at: np.array([row["tokens"] / row["seconds"] for row in by_point[at]]) for at in by_point}
+        rates = {key: np.array([row["tokens"] / row["seconds"] for row in by_point[key]]) for key in by_point}
         for (at_once, tree), rate in rates.items():
             plain, k = rates[at_once, PLAIN], fmean(row["k"] for row in by_point[at_once, tree])
             point = {"at_once": at_once, "tree": tree, "k": round(k, 1) if tree == AUTO else int(k)}
             point |= _median_and_ends(rate) | {"gain": _median_and_ends(rate / plain)}
             if tree == AUTO:
-                fixed = [rates[other] for other in rates if other[0] == at_once and other[1] != AUTO]
-                best = max(fixed, key=lambda other: np.median(other / plain))
+                of_trees = [rates[other] for other in rates if other[0] == at_once and other[1] != AUTO]
+                best = max(of_trees, key=lambda other: np.median(other / plain))
                 point["of_best"] = _median_and_ends(rate / best)
             points.append(point)
-        about = {name: header[name] for name in ("settings", "pair", "machine")}
-        return about | {"repeats": len({row["repeat"] for row in rows}), "points": points}
+        facts = {name: header[name] for name in ("settings", "pair", "machine")}
+        return facts | {"repeats": len({row["repeat"] for row in rows}), "points": points}
 
 
 def _measured(setup: SetUp, cells: Sequence[Row]) -> Iterator[Row]:

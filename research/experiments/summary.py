@@ -54,7 +54,7 @@ def summarize(header: Row, runs: Sequence[Row]) -> Row:
 
 def measured(runs: Sequence[Row]) -> Estimate:
     """Tokens per target call, counted only in rounds on the whole tree."""
-    whole = [
+    texts = [
         {
             "prompt": run["prompt"],
             "tokens": sum(n * rounds for n, rounds in enumerate(run["lengths"])),
@@ -62,7 +62,7 @@ def measured(runs: Sequence[Row]) -> Estimate:
         }
         for run in runs
     ]
-    return quotient(whole, "tokens", "rounds")
+    return quotient(texts, "tokens", "rounds")
 
 
 def _point(plan: Plan, item: Planned, runs: Sequence[Row], estimate: Estimate) -> Row:
@@ -85,10 +85,10 @@ def _increments(points: Sequence[Row], estimates: Estimates) -> list[Row]:
     for (method, strategy), some in grouped(points, "method", "strategy").items():
         for before, after in pairwise(some):
             step, ends = after["k"] - before["k"], {"from": before["k"], "to": after["k"]}
-            both = [estimates[Point(method, strategy, k)] for k in ends.values()]
-            increment = combined(both, [-1 / step, 1 / step]).to_json()
-            predicted = {"prediction": (after["prediction"] - before["prediction"]) / step}
-            rows.append({"method": method, "strategy": strategy} | ends | increment | predicted)
+            pair = [estimates[Point(method, strategy, k)] for k in ends.values()]
+            increment = combined(pair, [-1 / step, 1 / step]).to_json()
+            prediction = {"prediction": (after["prediction"] - before["prediction"]) / step}
+            rows.append({"method": method, "strategy": strategy} | ends | increment | prediction)
     return rows
 
 
@@ -109,8 +109,8 @@ def _acceptance(plan: Plan, method: str) -> Row:
 def _marginal(runs: Sequence[Row]) -> list[Row]:
     """A row per child index: accepted / offered, with Wilson's 95% interval."""
     table = []
-    counted = zip(summed(runs, "accepted"), summed(runs, "offered"), strict=True)
-    for index, (accepted, offered) in enumerate(counted):
+    counts = zip(summed(runs, "accepted"), summed(runs, "offered"), strict=True)
+    for index, (accepted, offered) in enumerate(counts):
         entry = IndexAcceptance(index, accepted, offered)
         low, high = entry.interval()
         row = {"index": index, "accepted": accepted, "offered": offered, "rate": entry.rate}
@@ -125,13 +125,13 @@ def _contexts(plan: Plan, method: str) -> Row | None:
         return None
     positions = sum(run["positions"] for run in runs)
     mean = np.sum([run[method]["acceptance"] for run in runs], axis=0) / positions
-    known = all(run["kl"] is not None for run in runs)
+    has_kl = all(run["kl"] is not None for run in runs)
     return {
         "positions": positions,
         "by_index": mean.tolist(),
         "entropy_of_mean": theory.entropy_of_rates(mean),
         "mean_entropy": quotient([run | run[method] for run in runs], "entropy", "positions").to_json(),
-        "kl": quotient(runs, "kl", "positions").to_json() if known else None,
+        "kl": quotient(runs, "kl", "positions").to_json() if has_kl else None,
     }
 
 

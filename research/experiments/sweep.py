@@ -53,8 +53,8 @@ class Store:
 
     def _lines(self) -> bytes:
         """The bytes of the file's complete lines."""
-        whole = self.path.read_bytes() if self.path.exists() else b""
-        return whole[: whole.rfind(b"\n") + 1]
+        data = self.path.read_bytes() if self.path.exists() else b""
+        return data[: data.rfind(b"\n") + 1]
 
     @contextmanager
     def continued(self, header: Row) -> Iterator[None]:
@@ -115,8 +115,8 @@ class Sweep(NamedTuple):
     def _lacking(self, rows: Sequence[Row]) -> list[Row]:
         cells = {tuple(cell.values()): cell for cell in self.cells(rows)}
         fields = next(iter(cells.values()), ())
-        done = {key_of(row, fields) for row in rows}
-        return [cell for key, cell in cells.items() if key not in done]
+        keys = {key_of(row, fields) for row in rows}
+        return [cell for key, cell in cells.items() if key not in keys]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,18 +177,18 @@ class Experiment(ABC):
             _announce(store, sweep.header)
             sweep.complete(store)
         except KeyboardInterrupt:
-            kept = f"the {len(store.read()[1]):,} finished runs in {store.path} are kept"
-            raise KeyboardInterrupt(f"stopped: {kept}; give the same command to continue") from None
+            note = f"the {len(store.read()[1]):,} finished runs in {store.path} are kept"
+            raise KeyboardInterrupt(f"stopped: {note}; give the same command to continue") from None
 
-    def report(self, results: Path, written: Path | None) -> None:
+    def report(self, results: Path, path: Path | None) -> None:
         """Prints the summary of a results file, and writes it to a file if one is named."""
         header, rows = Store(results).read()
         if header is None:
             raise ValueError(f"no results in {results}; run the experiment first, or give --results")
         summary = self.summarize(header, rows)
         print(self.as_text(summary))
-        if written:
-            write_json(written, summary)
+        if path:
+            write_json(path, summary)
 
     def as_text(self, summary: Row) -> str:
         """All lists of rows in a summary, as tables."""
@@ -202,14 +202,14 @@ class Experiment(ABC):
 
 def _announce(store: Store, header: Row) -> None:
     """Prints to stderr how many runs a results file has, and which versions differ from its start."""
-    begun, rows = store.read()
-    if begun is None:
+    old_header, rows = store.read()
+    if old_header is None:
         return
     print(f"{store.path} has {len(rows):,} finished runs, which are not done again", file=sys.stderr)
     for key, value in (header.get("machine", {}) | header.get("versions", {})).items():
-        before = (begun.get("machine", {}) | begun.get("versions", {})).get(key)
-        if key != "date" and before != value:
-            print(f"note: the file was begun with {key} {before}; now it is {value}", file=sys.stderr)
+        old_value = (old_header.get("machine", {}) | old_header.get("versions", {})).get(key)
+        if key != "date" and old_value != value:
+            print(f"note: the file was begun with {key} {old_value}; now it is {value}", file=sys.stderr)
 
 
 def _tables(value: Any, name: str) -> Iterator[str]:
@@ -224,10 +224,10 @@ def _tables(value: Any, name: str) -> Iterator[str]:
         yield f"{name}\n{columns([heads, *lines])}"
 
 
-def _cells(row: Row, before: str) -> Iterator[tuple[str, str]]:
+def _cells(row: Row, prefix: str) -> Iterator[tuple[str, str]]:
     """Yields (name, text) of each entry of a row; numbers with their intervals. Lists are left out."""
     for key, value in row.items():
-        name = before + key
+        name = prefix + key
         if isinstance(value, dict):
             yield from [(name, with_interval(value))] if "value" in value else _cells(value, f"{name} ")
         elif not isinstance(value, list):

@@ -59,8 +59,8 @@ class TextExperiment(Experiment):
                 for cell in some:
                     yield cell | self.measured(pair, written(pair, cell["text"], lengths[name]))
 
-        about: Row = {"settings": {"max_new_tokens": lengths}, "pair": {}}
-        return Sweep(about | {"machine": machine(torch.device("cpu"))}, lambda _rows: cells, measure)
+        facts: Row = {"settings": {"max_new_tokens": lengths}, "pair": {}}
+        return Sweep(facts | {"machine": machine(torch.device("cpu"))}, lambda _rows: cells, measure)
 
     def summarize(self, header: Row, rows: Sequence[Row]) -> Row:
         """The settings, the machine, and the results of the experiment's `summary`."""
@@ -90,8 +90,8 @@ def distributions(pair: ModelPair, text: Text, sampling: Sampling | None = None)
 
     sampling: None for temperature 1, without top-k and top-p.
     """
-    given, models = (text.ids, text.start, pair, sampling or Sampling()), (pair.target, pair.drafting)
-    return [scored(model, *given).double().exp() for model in models]
+    arguments, models = (text.ids, text.start, pair, sampling or Sampling()), (pair.target, pair.drafting)
+    return [scored(model, *arguments).double().exp() for model in models]
 
 
 def own_ranks(pair: ModelPair, text: Text, p: Tensor, q: Tensor) -> list[int]:

@@ -73,7 +73,7 @@ def _list_sampling(pair: SortedPair, n: int) -> float:
     for some in np.array_split(np.arange(len(times)), max(1, len(c) * len(times) // _POINTS)):
         late = np.exp(-np.outer(times[some], c))  # [times, tokens]
         steps = np.append(late[:, :-1] - late[:, 1:], late[:, -1:], 1) / slopes
-        others = np.cumsum(steps[:, ::-1], 1)[:, ::-1] * pair.q
-        missed = -np.expm1(-np.outer(times[some], c)) * (1 - np.minimum(others, 1)) ** (n - 1)
+        tail = np.cumsum(steps[:, ::-1], 1)[:, ::-1] * pair.q
+        missed = -np.expm1(-np.outer(times[some], c)) * (1 - np.minimum(tail, 1)) ** (n - 1)
         rejected += float(weights[some] @ (missed @ pair.p))
     return max(0.0, float(pair.p_sum[-1]) - rejected)

@@ -39,13 +39,13 @@ def gsd_preparation_hit(p: Distribution, q: Distribution, m: int) -> Tensor:
     """
     p, q = checked_pair(p, q)
     m = whole("m", m, 1)
-    excess, lost = (p - q).clamp_min(0), (q - p).clamp_min(0)
+    excess, deficit = (p - q).clamp_min(0), (q - p).clamp_min(0)
     order = q.argsort(-1, descending=True)[..., : m + 1]
-    gain, loss = excess.gather(-1, order), lost.gather(-1, order)
+    gain, loss = excess.gather(-1, order), deficit.gather(-1, order)
     if order.shape[-1] <= m:  # m covers all tokens
         return torch.ones_like(p[..., 0]).where(excess.sum(-1) > 0, math.nan)
     # if the rejected token is among the first m, the next token takes its place
-    inside = gain[..., :m].sum(-1) + gain[..., m] * loss[..., :m].sum(-1) / lost.sum(-1)
+    inside = gain[..., :m].sum(-1) + gain[..., m] * loss[..., :m].sum(-1) / deficit.sum(-1)
     return inside / excess.sum(-1)
 
 
@@ -57,9 +57,9 @@ def prepared_outcomes(
 
     The acceptance by index is the same at every node, as in `expected_tokens`.
     """
-    reached, paths = node_acceptance(acceptance_by_index, topology), [(), *topology.paths]
+    probabilities, paths = node_acceptance(acceptance_by_index, topology), [(), *topology.paths]
     ends = [
-        (reached[row] * float(rate), (path, index))
+        (probabilities[row] * float(rate), (path, index))
         for row, path in enumerate(paths)
         for index, rate in enumerate(acceptance_by_index)
         if index >= len(topology.children[row])

@@ -62,12 +62,12 @@ def renewal_bound(acceptance_by_index: Distribution, k: int) -> float:
     rates, residual = used_rates(acceptance_by_index, k)
     surprises = -np.log(rates)
     parts = _PARTS if residual else _PARTS[:1]
-    rest = np.log(parts / residual) if residual else np.zeros(1)
-    mu = rates @ surprises + residual * rest
-    square = rates @ surprises**2 + residual * rest**2
+    log_ratio = np.log(parts / residual) if residual else np.zeros(1)
+    mu = rates @ surprises + residual * log_ratio
+    square = rates @ surprises**2 + residual * log_ratio**2
     ends = [1 / residual] if residual else []
-    known = mu > 0
-    return min([*_limit(mu[known], square[known], k).tolist(), *ends], default=math.inf)
+    positive = mu > 0
+    return min([*_limit(mu[positive], square[positive], k).tolist(), *ends], default=math.inf)
 
 
 def _limit(mu: np.ndarray, square: np.ndarray, k: int) -> np.ndarray:

@@ -20,9 +20,9 @@ def offered_distribution(p: Sequence[Number], q: Sequence[Number], offered: Sequ
     draw. Results are rational if the arguments are.
     """
     excess = [max(a - b, 0) for a, b in zip(p, q, strict=True)]
-    thrown = sum(b * (1 - o) for b, o in zip(q, offered, strict=True))
+    waste = sum(b * (1 - o) for b, o in zip(q, offered, strict=True))
     rejected = sum(o * max(b - a, 0) for a, b, o in zip(p, q, offered, strict=True))
     share = rejected / sum(excess) if any(excess) else 0
     return [
-        o * min(a, b) + share * rest + thrown * a for a, b, o, rest in zip(p, q, offered, excess, strict=True)
+        o * min(a, b) + share * more + waste * a for a, b, o, more in zip(p, q, offered, excess, strict=True)
     ]

@@ -21,16 +21,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--out", type=Path, help="folder of the result (default: the shipped one)")
     add("--measure", action="store_true", help="only measure the story pair at --out")
     add("--smoke", action="store_true", help="train a tiny story pair in seconds, to try every stage")
-    given = parser.parse_args(arguments)
-    if not given.measure and None in (given.stories, given.work):
+    options = parser.parse_args(arguments)
+    if not options.measure and None in (options.stories, options.work):
         parser.error("training needs --stories and --work")
-    if given.pair == "smollm2-draft":
-        smollm2_draft.train(given.stories, given.work, given.out or SMOLLM2_DRAFT)
+    if options.pair == "smollm2-draft":
+        smollm2_draft.train(options.stories, options.work, options.out or SMOLLM2_DRAFT)
         return
-    out = given.out or EMBEDDED
-    if not given.measure:
-        stages.train(given.stories, given.work, out, SMOKE if given.smoke else Recipe())
-    measure(out, given.smoke)
+    out = options.out or EMBEDDED
+    if not options.measure:
+        stages.train(options.stories, options.work, out, SMOKE if options.smoke else Recipe())
+    measure(out, options.smoke)
 
 
 if __name__ == "__main__":

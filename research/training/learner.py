@@ -28,10 +28,10 @@ def gap_of(p: Tensor, q: Tensor, inside: Tensor | None = None, with_race: bool =
     all; q is 0 for the others. with_race: False sets `race` to 0, because computing it requires sorting.
     """
     inside = torch.ones_like(p, dtype=torch.bool) if inside is None else inside
-    q, known = q * inside, p * inside
+    q, p_inside = q * inside, p * inside
     p_rest, q_rest = ((1 - each.sum(-1, keepdim=True)).clamp(min=1e-6) for each in (p, q))
-    never = (p * ~inside).sum(-1, keepdim=True)
-    of_p = torch.cat([known, p_rest, never], -1)
+    p_outside = (p * ~inside).sum(-1, keepdim=True)
+    of_p = torch.cat([p_inside, p_rest, p_outside], -1)
     of_q = torch.cat([q, q_rest, torch.zeros_like(q_rest)], -1)
     scored_p, scored_q = of_p[:, :-1].clamp(min=1e-20), of_q[:, :-1].clamp(min=1e-20)
     kl = (of_p[:, :-1] * (scored_p.log() - scored_q.log())).sum(-1)
@@ -76,11 +76,11 @@ class Learner:
     def backward(self, progress: float, generator: torch.Generator) -> tuple[float, int]:
         """Adds the gradients for some rows of one record. Returns the loss and the number of tokens."""
         lessons = self.lessons
-        record = self.records[_drawn(len(self.records), generator)]
+        record = self.records[_random_below(len(self.records), generator)]
         length = record["ids"].shape[1] - 1
         count = max(1, lessons.step_tokens // length)
         rows = torch.randint(len(record["ids"]), (count,), generator=generator)
-        heat = lessons.temperatures[_drawn(len(lessons.temperatures), generator)]
+        heat = lessons.temperatures[_random_below(len(lessons.temperatures), generator)]
         weight = torch.where(record["own"][rows][:, 1:].flatten(), 1.0, lessons.prompt_weight)
         late = min(1.0, max(0.0, (progress - lessons.late) / 0.2))  # from 0 to 1 in a fifth of the training
         return self.add_gradients(record, rows, late, weight / weight.sum(), heat), count * length
@@ -96,9 +96,9 @@ class Learner:
         """
         logits = self.logits(record, rows)  # [positions, scored]
         gradient, total = torch.empty_like(logits), 0.0
-        for part, p, at in self._parts(record, rows, heat):
+        for part, p, places in self._parts(record, rows, heat):
             scaled = logits[part].detach().float().div_(heat).requires_grad_()
-            gap = gap_of(p, _scored(scaled, at), at >= 0, with_race=late > 0)
+            gap = gap_of(p, _scored(scaled, places), places >= 0, with_race=late > 0)
             loss = ((1 - 0.8 * late) * gap.kl + late * (gap.tv + gap.race)) @ weight[part]
             (slope,) = torch.autograd.grad(loss, scaled)
             gradient[part] = slope.div_(heat)
@@ -116,12 +116,12 @@ class Learner:
         gaps = []
         for some in torch.arange(len(record["ids"])).split(8):
             logits = self.logits(record, some)
-            for part, p, at in self._parts(record, some, heat):
-                gap = gap_of(p, _scored(logits[part].float() / heat, at), at >= 0)
+            for part, p, places in self._parts(record, some, heat):
+                gap = gap_of(p, _scored(logits[part].float() / heat, places), places >= 0)
                 gaps.append(torch.stack([gap.kl, 1 - gap.tv, 1 - gap.race]))
         own = record["own"][:, 1:]
-        counted = own if rows is None else own & rows[:, None]
-        means = torch.cat(gaps, -1)[:, counted.flatten()].mean(-1)
+        mask = own if rows is None else own & rows[:, None]
+        means = torch.cat(gaps, -1)[:, mask.flatten()].mean(-1)
         return dict(zip(("kl", "gsd", "ersd"), means.tolist(), strict=True))
 
     def logits(self, record: Record, rows: Tensor) -> Tensor:
@@ -131,10 +131,10 @@ class Learner:
 
     def _parts(self, record: Record, rows: Tensor, heat: float) -> Iterator[tuple[slice, Tensor, Tensor]]:
         """Yields slices of n positions, p [n, kept] at temperature `heat`, and the tokens' output indices."""
-        p, at = record["p"][rows].flatten(0, 1), self.place[record["top"][rows].long()].flatten(0, 1)
+        p, places = record["p"][rows].flatten(0, 1), self.place[record["top"][rows].long()].flatten(0, 1)
         for start in range(0, len(p), CHUNK):
             part = slice(start, min(start + CHUNK, len(p)))
-            yield part, tempered(p[part].float(), heat), at[part]
+            yield part, tempered(p[part].float(), heat), places[part]
 
 
 def tempered(p: Tensor, heat: float) -> Tensor:
@@ -142,14 +142,14 @@ def tempered(p: Tensor, heat: float) -> Tensor:
     if heat == 1:
         return p
     last = p[..., -1:].clamp(min=1e-7)
-    others = (1 - p.sum(-1, keepdim=True)).clamp(min=0) / last
-    raised = p.pow(1 / heat)
-    return raised / (raised.sum(-1, keepdim=True) + others * last.pow(1 / heat))
+    share = (1 - p.sum(-1, keepdim=True)).clamp(min=0) / last
+    powers = p.pow(1 / heat)
+    return powers / (powers.sum(-1, keepdim=True) + share * last.pow(1 / heat))
 
 
-def _scored(logits: Tensor, at: Tensor) -> Tensor:
-    return logits.softmax(-1).gather(-1, at.clamp(min=0))
+def _scored(logits: Tensor, places: Tensor) -> Tensor:
+    return logits.softmax(-1).gather(-1, places.clamp(min=0))
 
 
-def _drawn(count: int, generator: torch.Generator) -> int:
+def _random_below(count: int, generator: torch.Generator) -> int:
     return int(torch.randint(count, (1,), generator=generator))

@@ -58,15 +58,15 @@ class Trainer:
         self.history: list[dict[str, Any]] = []
         self.recent: list[float] = []  # the last losses
         if self.checkpoint.exists():
-            saved = torch.load(self.checkpoint, weights_only=True)
-            self.model.load_state_dict(saved["model"])
-            for optimizer, state in zip(self.optimizers, saved["optimizers"], strict=True):
+            checkpoint = torch.load(self.checkpoint, weights_only=True)
+            self.model.load_state_dict(checkpoint["model"])
+            for optimizer, state in zip(self.optimizers, checkpoint["optimizers"], strict=True):
                 optimizer.load_state_dict(state)
-            vars(self).update(saved["counters"])
+            vars(self).update(checkpoint["counters"])
 
     def run(self, backward: Backward, evaluate: Callable[[], dict[str, float]]) -> None:
         """Trains until all steps are done. evaluate: returns named numbers for the history."""
-        saved = time.time()
+        last_save = time.time()
         with tqdm(desc=self.name, total=self.steps, initial=self.step, mininterval=10) as bar:
             while self.step < self.steps:
                 self.one_step(backward)
@@ -76,12 +76,12 @@ class Trainer:
                     loss = sum(self.recent) / len(self.recent)
                     self.history.append({"step": self.step, "tokens": self.tokens, "loss": loss} | evaluate())
                     print(f"{self.name}: {json.dumps(self.history[-1])}", flush=True)
-                if time.time() - saved > self.checkpoint_seconds or self.step == self.steps:
+                if time.time() - last_save > self.checkpoint_seconds or self.step == self.steps:
                     counters = {name: getattr(self, name) for name in ("step", "tokens", "history", "recent")}
                     states = [optimizer.state_dict() for optimizer in self.optimizers]
-                    whole = {"optimizers": states, "model": self.model.state_dict(), "counters": counters}
-                    save(self.checkpoint, whole)
-                    saved = time.time()
+                    state = {"optimizers": states, "model": self.model.state_dict(), "counters": counters}
+                    save(self.checkpoint, state)
+                    last_save = time.time()
 
     def one_step(self, backward: Backward) -> None:
         """Updates all parameters once."""

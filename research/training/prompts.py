@@ -67,8 +67,8 @@ class Prompts:
             return self._beginning()
         if kind == "free":
             return "\n" + ASK
-        again = self.random.random() < 0.5
-        return "\n" + ASK + (self._question(kind) if again else self._one_of("follow-ups")) + ANSWER
+        is_question = self.random.random() < 0.5
+        return "\n" + ASK + (self._question(kind) if is_question else self._one_of("follow-ups")) + ANSWER
 
     def _one_of(self, name: str) -> str:
         return self.random.choice(self.lists[name])
@@ -78,8 +78,8 @@ class Prompts:
             return self._one_of("tell").format(hero=self._one_of("heroes"))
         if kind == "chat":
             return self._one_of("chats")
-        asked = self._one_of("explain" if kind == "explanation" else "tasks")
-        return asked.format(topic=self._one_of("topics"))
+        template = self._one_of("explain" if kind == "explanation" else "tasks")
+        return template.format(topic=self._one_of("topics"))
 
     def _beginning(self) -> str:
         words = self.random.choice(self.stories).split(" ")

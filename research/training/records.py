@@ -28,33 +28,33 @@ Record = dict[str, Any]
 
 def sampled(
     pair: ModelPair,
-    given: Sequence[Sequence[int]],
+    prefixes: Sequence[Sequence[int]],
     length: int,
     top: int,
     seed: int,
     heats: Sequence[float] | None = None,
-    after: Callable[[int, Sequence[int]], Sequence[int]] = lambda _row, _ids: (),
+    continuation: Callable[[int, Sequence[int]], Sequence[int]] = lambda _row, _ids: (),
 ) -> Record:
     """A record of rows (texts) that the target continues.
 
     given: the tokens with which each row begins. heats: the temperature of each row, 1 by default. after:
     called with a row's number and tokens when a text ends; returns the tokens with which the row continues.
     """
-    rows, own = [list(ids) for ids in given], [[False] * len(ids) for ids in given]
+    rows, own = [list(ids) for ids in prefixes], [[False] * len(ids) for ids in prefixes]
     turn, heats = 0, heats or [1.0] * len(rows)
-    while unfinished := [number for number, row in enumerate(rows) if len(row) <= length]:
+    while short := [number for number, row in enumerate(rows) if len(row) <= length]:
         runs = generate_many(
             pair,
-            [rows[number] for number in unfinished],
+            [rows[number] for number in short],
             method="ar",
-            seeds=[derived_seed(derived_seed(seed, number), turn) for number in unfinished],
-            max_new_tokens=[length + 1 - len(rows[number]) for number in unfinished],
-            temperature=[heats[number] for number in unfinished],
+            seeds=[derived_seed(derived_seed(seed, number), turn) for number in short],
+            max_new_tokens=[length + 1 - len(rows[number]) for number in short],
+            temperature=[heats[number] for number in short],
             at_once=64,
         )
-        for number, run in zip(unfinished, runs, strict=True):
+        for number, run in zip(short, runs, strict=True):
             rows[number] += run.token_ids
-            more = after(number, rows[number]) if len(rows[number]) <= length else ()
+            more = continuation(number, rows[number]) if len(rows[number]) <= length else ()
             rows[number] += more
             own[number] += [True] * len(run.token_ids) + [False] * len(more)
         turn += 1
@@ -73,9 +73,9 @@ def scored(pair: ModelPair, ids: Tensor, top: int) -> Record:
 def write_missing(path: Path, make: Callable[[], Record]) -> None:
     """Makes a record, writes it, and prints the speed. If the file exists, nothing is done."""
     if not path.exists():
-        started = time.time()
+        start = time.time()
         save(path, record := make())
-        speed = record["ids"][:, 1:].numel() / (time.time() - started)
+        speed = record["ids"][:, 1:].numel() / (time.time() - start)
         print(f"{path.name}: {speed:,.0f} tokens/s", flush=True)
 
 

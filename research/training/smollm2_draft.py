@@ -91,8 +91,8 @@ def chat_record(pair: ModelPair, prompts: Prompts, recipe: Recipe, seed: int, he
     """A record of prompts of all kinds with answers. heat: all rows' temperature; None draws one per row."""
     generator = torch.Generator().manual_seed(seed)
     kinds = [KINDS[row % len(KINDS)] for row in range(recipe.rows)]
-    drawn = torch.tensor(HEATS)[torch.randint(len(HEATS), (recipe.rows,), generator=generator)]
-    heats = drawn if heat is None else torch.full((recipe.rows,), heat)
+    random_heats = torch.tensor(HEATS)[torch.randint(len(HEATS), (recipe.rows,), generator=generator)]
+    heats = random_heats if heat is None else torch.full((recipe.rows,), heat)
     tokenizer: Any = pair.tokenizer
 
     def encoded(text: str) -> list[int]:
@@ -100,12 +100,12 @@ def chat_record(pair: ModelPair, prompts: Prompts, recipe: Recipe, seed: int, he
 
     def after(row: int, ids: Sequence[int]) -> Sequence[int]:
         # the end of an answer, or of a user's turn (a user token follows <|im_start|>) that the model wrote
-        last_start = max((at for at, token_id in enumerate(ids) if token_id == 1), default=len(ids))
-        asked = kinds[row] == "free" and list(ids[last_start + 1 : last_start + 2]) == [USER]
-        return encoded("\n<|im_start|>assistant\n" if asked else prompts.next(kinds[row]))
+        last_start = max((place for place, token_id in enumerate(ids) if token_id == 1), default=len(ids))
+        is_answer = kinds[row] == "free" and list(ids[last_start + 1 : last_start + 2]) == [USER]
+        return encoded("\n<|im_start|>assistant\n" if is_answer else prompts.next(kinds[row]))
 
-    given = [encoded(prompts.first(kind)) for kind in kinds]
-    record = sampled(pair, given, recipe.length, recipe.top, seed, heats.tolist(), after)
+    prefixes = [encoded(prompts.first(kind)) for kind in kinds]
+    record = sampled(pair, prefixes, recipe.length, recipe.top, seed, heats.tolist(), after)
     return record | {"temperature": heats, "kind": kinds}
 
 
@@ -159,8 +159,8 @@ def begun(embedding: Tensor, work: Path, recipe: Recipe) -> tuple[Trainer, Learn
 def by_kind(learner: Learner, record: Record, heat: float) -> dict[str, dict[str, float]]:
     """Acceptance on the text that the target generated in a record: over all rows, and by kind of prompt."""
     kinds = record["kind"]
-    chosen = {kind: torch.tensor([each == kind for each in kinds]) for kind in sorted(set(kinds))}
-    return {kind: learner.measure(record, heat, rows) for kind, rows in ({"all": None} | chosen).items()}
+    rows_of = {kind: torch.tensor([each == kind for each in kinds]) for kind in sorted(set(kinds))}
+    return {kind: learner.measure(record, heat, rows) for kind, rows in ({"all": None} | rows_of).items()}
 
 
 def write(learner: Learner, out: Path) -> None:
@@ -178,7 +178,7 @@ def write(learner: Learner, out: Path) -> None:
 
 def most_used(records: list[Record], vocab_size: int, count: int) -> Tensor:
     """The `count` ids to which the target gives most probability in the records, in rising order."""
-    used = torch.zeros(vocab_size, dtype=torch.float64)
+    mass = torch.zeros(vocab_size, dtype=torch.float64)
     for record in records:
-        used.index_add_(0, record["top"].flatten().long(), record["p"].flatten().double())
-    return used.argsort(descending=True)[:count].sort().values
+        mass.index_add_(0, record["top"].flatten().long(), record["p"].flatten().double())
+    return mass.argsort(descending=True)[:count].sort().values

@@ -34,10 +34,10 @@ def limits(contestants: Sequence[Contestant], pairs: Mapping[str, ModelPair]) ->
             model = pairs[each.dtype].target
             speed = bandwidth(model.device, each.threads)
             if each.kind == "specdec" and isinstance(model, PackedModel):
-                read = model.matrices.read_bytes
+                num_bytes = model.matrices.read_bytes
             else:
-                read = bytes_per_token(model)
-            result[each.name] = {"bandwidth": speed, "tokens_per_second": speed / read}
+                num_bytes = bytes_per_token(model)
+            result[each.name] = {"bandwidth": speed, "tokens_per_second": speed / num_bytes}
     return result
 
 

@@ -101,15 +101,15 @@ def show(result: dict[str, Any]) -> None:
 class Contest(NamedTuple):
     """The contestants, with the settings that trials found best, and the texts that they generate.
 
-    pairs: the same pair of models in several dtypes. about: a description of the pair. tried: tokens per
+    pairs: the same pair of models in several dtypes. description: of the pair. speeds: tokens per
     second in the trials. trial, jobs: the texts of the trials and of the comparison.
     """
 
     pairs: dict[str, ModelPair]
-    about: dict[str, Any]
+    description: dict[str, Any]
     settings: dict[str, Any]
     contestants: list[Contestant]
-    tried: dict[str, Any]
+    speeds: dict[str, Any]
     trial: list[Workload]
     jobs: list[Workload]
 
@@ -125,7 +125,7 @@ def prepared(
     logging.set_verbosity_error()
     warnings.filterwarnings("ignore", module="transformers")
     settings = _settings(options)
-    pairs, about = (load or loaded)(options)
+    pairs, description = (load or loaded)(options)
     tokens, repeats = settings["tokens"], range(settings["repeats"])
     prompts = _prompts(options, next(iter(pairs.values())), settings["prompts"])
     numbers = range(settings["trials"])
@@ -134,11 +134,11 @@ def prepared(
     sampling = Sampling(options.temperature, options.top_k, options.top_p)
     chosen_from = {name: settings[name] for name in ("sequences", "optimal", "methods", "drafters")}
     chosen_from |= {"assisted_k": settings["assisted"], "lookup_k": settings["lookup"]}
-    contestants, tried = chosen(Field(pairs, settings["threads"], sampling, trial, **chosen_from), _say)
+    contestants, speeds = chosen(Field(pairs, settings["threads"], sampling, trial, **chosen_from), _say)
     contestants += [server(option, sampling, contestants[-1].threads) for option in options.server]
     for each in contestants:
         run(each, trial[0])
-    return Contest(pairs, about, settings, contestants, tried, trial, jobs)
+    return Contest(pairs, description, settings, contestants, speeds, trial, jobs)
 
 
 def compared(contest: Contest) -> dict[str, Any]:
@@ -146,18 +146,18 @@ def compared(contest: Contest) -> dict[str, Any]:
     limits = bandwidth.limits(contest.contestants, contest.pairs)
     loads: list[float] = []
 
-    def progress(done: str) -> None:
+    def progress(line: str) -> None:
         loads.append(os.getloadavg()[0])
-        _say(done)
+        _say(line)
 
     samples = interleaved(contest.contestants, contest.jobs, progress)
     device = next(iter(contest.pairs.values())).target.device
     measured = rows(contest.contestants, samples, peaks(contest.contestants, contest.trial[0], device))
     return {
         "machine": machine(device) | {"load": fmean(loads)},
-        "pair": contest.about,
+        "pair": contest.description,
         "settings": contest.settings,
-        "tried": contest.tried,
+        "tried": contest.speeds,
         "limits": limits,
         "rows": bandwidth.with_shares(measured, limits),
     }
@@ -171,8 +171,8 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "repeats": 2 if smoke else whole("repeats", options.repeats, 1, 10_000),
         "trials": 1 if smoke else 3,
         "threads": [1] if smoke else _threads(options.threads, device_of(options)),
-        "assisted": _tried("assisted", options.assisted, smoke),
-        "lookup": _tried("lookup", options.lookup, smoke),
+        "assisted": _numbers_of_drafts("assisted", options.assisted, smoke),
+        "lookup": _numbers_of_drafts("lookup", options.lookup, smoke),
         "sequences": numbers("sequences", options.sequences),
         "optimal": numbers("optimal", options.optimal),
         "methods": [among("methods", name, DRAFTING) for name in options.methods.split(",")],
@@ -183,7 +183,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _tried(name: str, text: str, smoke: bool) -> list[int]:
+def _numbers_of_drafts(name: str, text: str, smoke: bool) -> list[int]:
     """The numbers k that an option for transformers' drafts lists; an empty list for "0"."""
     if text == "0":
         return []
@@ -219,8 +219,8 @@ def loaded(options: argparse.Namespace) -> Loaded:
         for name in dtypes(options)
     }
     pair = next(iter(pairs.values()))
-    about = {"target": pair.target.name, "draft": pair.draft and pair.draft.name}
-    return pairs, about | described(options, pair)
+    description = {"target": pair.target.name, "draft": pair.draft and pair.draft.name}
+    return pairs, description | described(options, pair)
 
 
 def dtypes(options: argparse.Namespace) -> list[str]:

@@ -49,10 +49,10 @@ class Field:
 
 def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], dict[str, Any]]:
     """The contestants, transformers' plain decoding first; and each candidate's tokens per second."""
-    tried: dict[str, dict[str, float]] = {}
+    speeds: dict[str, dict[str, float]] = {}
 
     def best(name: str, kind: str, candidates: Mapping[str, Candidate]) -> Contestant:
-        winner, tried[name] = fastest(kind, candidates, field.jobs)
+        winner, speeds[name] = fastest(kind, candidates, field.jobs)
         say(f"{name}: best with {winner.name}")
         return winner
 
@@ -71,7 +71,7 @@ def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], 
     # our dtype and threads are chosen by our default, ERSD on "auto"
     method, topology = ("ersd", "auto") if _has_draft(field) else ("ar", None)
     own = best("specdec", "specdec", _on_threads(field, lambda p: ours(p, method, topology, field.sampling)))
-    return contestants + _our_field(field, own.dtype, own.threads), tried
+    return contestants + _our_field(field, own.dtype, own.threads), speeds
 
 
 def _drafting(

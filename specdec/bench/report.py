@@ -126,8 +126,8 @@ def paired_ratio(baseline: Sequence[float], seconds: Sequence[float]) -> Ratio:
     ratios = np.divide(baseline, seconds)
     if len(ratios) == 1:
         return Ratio(float(ratios[0]), float("nan"), float("nan"))
-    drawn = np.random.default_rng(0).integers(len(ratios), size=(RESAMPLES, len(ratios)))
-    low, high = np.quantile(np.median(ratios[drawn], axis=1), (0.025, 0.975))
+    resamples = np.random.default_rng(0).integers(len(ratios), size=(RESAMPLES, len(ratios)))
+    low, high = np.quantile(np.median(ratios[resamples], axis=1), (0.025, 0.975))
     return Ratio(float(np.median(ratios)), float(low), float(high))
 
 

@@ -26,8 +26,8 @@ def zipf_distribution(kl: float, size: int = 4096) -> np.ndarray:
     # s - 1, computed directly, because a subtraction from s would lose its digits
     above_one = 1 / (bits + math.log2(math.e) / math.e + 1)
     weights = np.arange(1, size + 1) ** -(1 + above_one)
-    beyond = (size + 0.5) ** -above_one / above_one  # the sum over all further indices, as an integral
-    return weights / (weights.sum() + beyond)
+    tail = (size + 0.5) ** -above_one / above_one  # the sum over all further indices, as an integral
+    return weights / (weights.sum() + tail)
 
 
 def encode_indices(indices: Sequence[int], distribution: Sequence[float] | np.ndarray) -> bytes:

@@ -60,11 +60,11 @@ def index_distributions(
         "poisson_functional": (_poisson_functional, theory.ersd_acceptance_by_index),
     }
     simulation, decoding = by_index[among("method", method, METHODS)]
-    given, beyond = simulation(p, q, count)
+    law, tail = simulation(p, q, count)
     tree = decoding(p, q, min(count, len(q))).numpy()
-    entropy = max(0.0, _surprise(given) + beyond)
+    entropy = max(0.0, _surprise(law) + tail)
     return IndexDistributions(
-        float(theory.kl_divergence(p, q)), given, entropy, tree, theory.entropy_of_rates(tree)
+        float(theory.kl_divergence(p, q)), law, entropy, tree, theory.entropy_of_rates(tree)
     )
 
 
@@ -103,9 +103,9 @@ def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
             level, mass = level + mass * part / weight, mass * math.exp(decay)
         # the next step goes past the ratio, even if the step is smaller than the rounding error
         level = max(level + mass, math.nextafter(ratio, math.inf))
-        after = float(pair.survival(np.array(level)))
-        entropy += _surprise(np.array([mass - after]))
-        mass = after
+        next_mass = float(pair.survival(np.array(level)))
+        entropy += _surprise(np.array([mass - next_mass]))
+        mass = next_mass
     return entropy
 
 
@@ -114,9 +114,9 @@ def _geometric_entropy(mass: float, weight: float, part: float) -> float:
 
     By the chain rule, the entropy of j is that of whether j is among these values, plus that of j given this.
     """
-    taken = mass * part
+    piece = mass * part
     inside = _binary_entropy(weight) / weight - _binary_entropy(part) / part
-    return taken * (inside - math.log2(taken))
+    return piece * (inside - math.log2(piece))
 
 
 def _binary_entropy(x: float) -> float:
@@ -143,17 +143,17 @@ def _poisson_functional(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.nd
         parts = np.array_split(np.arange(len(weights)), 1 + len(weights) * len(indices) // _AT_ONCE)
         return sum(weights[some] @ np.exp(decays[some, None] * indices) for some in parts)
 
-    given = distribution(np.arange(count))
-    given[0] += certain
+    masses = distribution(np.arange(count))
+    masses[0] += certain
     # for larger r the distribution is smooth, and the sum becomes an integral over log r, in pieces
     last = _TAIL * (1 + overtaking.max())
     if last <= count:
-        return given, 0.0
+        return masses, 0.0
     ends = np.linspace(math.log(count - 0.5), math.log(last), 2 + int(2 * math.log(last / count)))
     places, shares = np.polynomial.legendre.leggauss(8)
     half = np.diff(ends)[:, None] / 2
     points = np.exp(ends[:-1, None] + half * (1 + places)).ravel()
-    return given, float(_surprises(distribution(points)) @ ((half * shares).ravel() * points))
+    return masses, float(_surprises(distribution(points)) @ ((half * shares).ravel() * points))
 
 
 def _surprise(distribution: np.ndarray) -> float:

@@ -105,10 +105,10 @@ class TunstallCode:
 
     def _step(self, row: int, child_index: int, codewords: list[int]) -> int:
         """The row of the child with this index. For a leaf, append its codeword and return the root's row."""
-        beyond = child_index - self._inner[row]
-        if beyond < 0:
+        leaf = child_index - self._inner[row]
+        if leaf < 0:
             return self.topology.children[row][child_index]
-        codewords.append(self._first_leaf[row] + beyond)
+        codewords.append(self._first_leaf[row] + leaf)
         return 0
 
     def phrase(self, codeword: int) -> list[int]:

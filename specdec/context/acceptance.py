@@ -108,8 +108,8 @@ def raced_features(log_q: Tensor, times: Tensor, children: Tensor) -> Tensor:
 
 def marginal(hazards: Tensor) -> Tensor:
     """The probability that each child is the accepted one, [n, WIDTH], from hazards [n, WIDTH]."""
-    passed = torch.cat([torch.ones_like(hazards[:, :1]), (1 - hazards).cumprod(-1)[:, :-1]], -1)
-    return hazards * passed
+    survival = torch.cat([torch.ones_like(hazards[:, :1]), (1 - hazards).cumprod(-1)[:, :-1]], -1)
+    return hazards * survival
 
 
 def _hazards(stage: dict[str, Any]) -> Hazards:

@@ -25,8 +25,8 @@ def of_node(log_q: Tensor) -> Tensor:
     """Entropy of q, its two largest log q, and log(1 - largest q), from log_q [n, vocabulary]."""
     entropy = torch.special.entr(log_q.exp()).sum(-1)
     first, second = _largest(log_q, 2).unbind(-1)
-    rest = torch.log1p(-first.exp()).clamp_min(_FLOOR)
-    columns = torch.stack([entropy, first, second, rest], -1).float()
+    tail = torch.log1p(-first.exp()).clamp_min(_FLOOR)
+    columns = torch.stack([entropy, first, second, tail], -1).float()
     return columns[:, None].expand(len(columns), WIDTH, columns.shape[-1])
 
 

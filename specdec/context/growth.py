@@ -93,11 +93,11 @@ def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[li
     average: acceptance by index, for undrafted nodes.
     """
     queue, unscored = _Queue(average, depth), {}
-    taken: list[Branch] = []  # at most k branches
+    branches: list[Branch] = []  # at most k branches
     _push_children(queue, root)
     for probability, owner, index, parent, level in queue.popped(k):
         if isinstance(owner, Branch) and index < 0:
-            taken.append(owner)
+            branches.append(owner)
             _push_children(queue, owner)
             assert owner.parent is not None, "the root is never a candidate"
             siblings = owner.parent.children or ()
@@ -109,7 +109,7 @@ def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[li
             unscored[id(owner)] = owner
         queue.push_unseen(owner, index + 1, parent, level)
         queue.push_unseen(None, 0, probability, level + 1)
-    return taken, list(unscored.values())
+    return branches, list(unscored.values())
 
 
 def _push_children(queue: _Queue, node: Branch) -> None:

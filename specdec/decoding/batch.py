@@ -230,6 +230,8 @@ def generate_many(
     if isinstance(seeds, str) or (seeds is not None and not isinstance(seeds, Iterable)):
         raise ValueError(f"seeds = {seeds!r:.60} is not a list of seeds, one for each prompt")
     several = {name: _each(name, value, len(prompts)) for name, value in settings.items()}
+    if seeds is not None and "seed" in settings:
+        raise ValueError("seed and seeds are both given: give one of them")
     if seeds is not None:
         several["seed"] = _each("seeds", list(seeds), len(prompts))
     each = [{name: values[number] for name, values in several.items()} for number in range(len(prompts))]

@@ -37,7 +37,7 @@ class Clock:
     def seconds(self) -> list[float]:
         """The seconds of each lap. This waits until all launched work is done."""
         times = [self._time(end) for end in self._ends]
-        return [max(after - before, 0.0) for before, after in pairwise(times)]
+        return [max(end - start, 0.0) for start, end in pairwise(times)]
 
     def _event(self) -> torch.cuda.Event:
         return torch.cuda.current_stream(self._cuda).record_event(torch.cuda.Event(enable_timing=True))

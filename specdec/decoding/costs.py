@@ -62,7 +62,7 @@ class JointCost:
     def __init__(self, by_texts: Mapping[int, ForwardCost]):
         self._texts = sorted(by_texts)
         self._costs = dict(by_texts)
-        self._known: dict[tuple[int, float], float] = {}
+        self._table: dict[tuple[int, float], float] = {}
 
     @property
     def tables(self) -> dict[int, dict[int, float]]:
@@ -73,23 +73,23 @@ class JointCost:
         """Seconds of one forward pass over the rows of this many texts; 0 for no text. rows: of all texts."""
         if texts == 0:
             return 0.0
-        known = self._known.get((texts, rows))
-        if known is None:
-            known = self._known[texts, rows] = self._seconds(texts, rows - texts)
-        return known
+        seconds = self._table.get((texts, rows))
+        if seconds is None:
+            seconds = self._table[texts, rows] = self._seconds(texts, rows - texts)
+        return seconds
 
     def _seconds(self, texts: int, more: float) -> float:
         """The result of `seconds`, which caches it. more: the number of rows minus the number of texts."""
         if len(self._texts) == 1:
             return self._costs[self._texts[0]].seconds((texts + more) / self._texts[0])
         right = min(max(bisect_left(self._texts, texts), 1), len(self._texts) - 1)
-        before, after = self._texts[right - 1 : right + 1]
-        low, high = (self._costs[number].seconds(1 + more / number) for number in (before, after))
+        fewer, more_texts = self._texts[right - 1 : right + 1]
+        low, high = (self._costs[number].seconds(1 + more / number) for number in (fewer, more_texts))
         low = min(low, high)  # other work on the machine only adds to times
-        between = low + (texts - before) / (after - before) * (high - low)
-        if texts < before:  # fewer texts than measured take at least a proportional part
-            return max(between, low * texts / before)
-        return between if texts <= after else min(between, high * texts / after)
+        between = low + (texts - fewer) / (more_texts - fewer) * (high - low)
+        if texts < fewer:  # fewer texts than measured take at least a proportional part
+            return max(between, low * texts / fewer)
+        return between if texts <= more_texts else min(between, high * texts / more_texts)
 
 
 @dataclass(frozen=True)
@@ -145,15 +145,15 @@ class RoundTimes:
     follow from them.
 
     The seconds of forward passes are stored by the number of texts and the rows of each text, all other
-    seconds of a text's round by the number of its drafted tokens. kept: for each of these numbers, how many
-    of the latest measurements are stored; None stores all.
+    seconds of a text's round by the number of its drafted tokens. window: for each of these numbers, how many
+    of the latest times are stored; None stores all.
     """
 
-    def __init__(self, kept: int | None = _KEPT):
-        self._kept = kept
+    def __init__(self, window: int | None = _KEPT):
+        self._window = window
         self._target: dict[tuple[int, int], deque[float]] = {}
         self._draft: dict[tuple[int, int], deque[float]] = {}
-        self._rest: dict[int, deque[float]] = {}
+        self._overheads: dict[int, deque[float]] = {}
         self._steps = 0
 
     def add(self, rounds: Sequence[Round], draft: float, target: float) -> None:
@@ -168,36 +168,36 @@ class RoundTimes:
             each = sum(nodes for _, nodes in drafting) / levels / len(drafting)
             self._keep(self._draft, (len(drafting), max(1, int(each + 0.5))), draft / levels)
         for round in rounds:
-            self._keep(self._rest, len(round.nodes), round.seconds.verify + round.seconds.rest)
+            self._keep(self._overheads, len(round.nodes), round.seconds.verify + round.seconds.rest)
 
     def needs_plain(self, texts: int) -> bool:
         """Whether the next round should be plain, without drafts. Every third round is, until enough plain
         rounds were timed with about this many texts."""
         if self._steps % _LEAST != 1:
             return False
-        known = (other for other, rows in self._target if rows == 1 and self._often(other))
-        return not any(other <= 2 * texts and texts <= 2 * other for other in known)
+        sizes = (other for other, rows in self._target if rows == 1 and self._has_enough(other))
+        return not any(other <= 2 * texts and texts <= 2 * other for other in sizes)
 
-    def _often(self, texts: int) -> bool:
+    def _has_enough(self, texts: int) -> bool:
         return len(self._target.get((texts, 1), ())) >= _LEAST
 
     def costs(self, most_repeated: int = 0) -> RoundCost:
         """The costs that follow from the times so far. most_repeated: as in `RoundCost`."""
-        compared = {key: seconds for key, seconds in self._target.items() if self._often(key[0])}
+        compared = {key: seconds for key, seconds in self._target.items() if self._has_enough(key[0])}
         target = _joint(compared or self._target, 1.0)
         draft = _joint(self._draft, _DRAFT * target.seconds(1, 1))
         return RoundCost(target, draft, {1: self._overhead()}, most_repeated)
 
     def _keep(self, times: dict[Any, deque[float]], key: Any, seconds: float) -> None:
-        times.setdefault(key, deque(maxlen=self._kept)).append(seconds)
+        times.setdefault(key, deque(maxlen=self._window)).append(seconds)
 
     def _overhead(self) -> Overhead:
-        known = _typical(self._rest)
-        if not known:
+        medians = _typical(self._overheads)
+        if not medians:
             return Overhead(0.0, 0.0, 0.0, 0.0)
-        fewest, most = min(known), max(known)
-        node = max(known[most] - known[fewest], 0.0) / (most - fewest) if most > fewest else 0.0
-        return Overhead(max(known[fewest] - fewest * node, 0.0), node, node, 0.0)
+        fewest, most = min(medians), max(medians)
+        node = max(medians[most] - medians[fewest], 0.0) / (most - fewest) if most > fewest else 0.0
+        return Overhead(max(medians[fewest] - fewest * node, 0.0), node, node, 0.0)
 
 
 def _typical(times: Mapping[Any, Sequence[float]]) -> dict[Any, float]:
@@ -212,27 +212,27 @@ def _joint(times: Mapping[tuple[int, int], Sequence[float]], one: float) -> Join
     one: the seconds of a pass over one row, which are assumed if nothing was measured."""
     by_texts = {}
     for texts in sorted({texts for texts, _ in times}):
-        known = _typical({rows: seconds for (other, rows), seconds in times.items() if other == texts})
-        by_texts[texts] = _extended(_rising(known), texts)
+        medians = _typical({rows: seconds for (other, rows), seconds in times.items() if other == texts})
+        by_texts[texts] = _extended(_rising(medians), texts)
     return JointCost(by_texts or {1: _extended({1: one}, 1)})
 
 
-def _rising(known: Mapping[int, float]) -> dict[int, float]:
+def _rising(seconds: Mapping[int, float]) -> dict[int, float]:
     """The measured seconds by rows. A number of rows gets at most the seconds of every larger number: where
     it took longer, other work on the machine slowed it."""
-    rows = sorted(known, reverse=True)
-    return dict(zip(rows, accumulate((known[each] for each in rows), min), strict=True))
+    rows = sorted(seconds, reverse=True)
+    return dict(zip(rows, accumulate((seconds[each] for each in rows), min), strict=True))
 
 
-def _extended(known: Mapping[int, float], texts: int) -> ForwardCost:
+def _extended(times: Mapping[int, float], texts: int) -> ForwardCost:
     """The cost of a forward pass that this many texts share, by the number of rows that each text has in it.
 
-    known: the measured seconds by that number. The time of one row is assumed if it was not measured. If only
+    times: the measured seconds by that number. The time of one row is assumed if it was not measured. If only
     one number was measured, the time of more rows is assumed too.
     """
-    table, fewest = {**known}, min(known)
-    for rows in (1, *((fewest + _FAR,) if len(known) == 1 else ())):
-        table.setdefault(rows, known[fewest] * _assumed(texts * rows) / _assumed(texts * fewest))
+    table, fewest = {**times}, min(times)
+    for rows in (1, *((fewest + _FAR,) if len(times) == 1 else ())):
+        table.setdefault(rows, times[fewest] * _assumed(texts * rows) / _assumed(texts * fewest))
     return ForwardCost({rows: [seconds] for rows, seconds in table.items()})
 
 

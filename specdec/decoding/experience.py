@@ -38,8 +38,8 @@ class Counts:
     @classmethod
     def assumed(cls) -> Counts:
         """Counts that express the assumed acceptance, with the weight of `PRIOR` verified nodes."""
-        before = 1 - np.concatenate([[0.0], np.cumsum(_ASSUMED)[:-1]])
-        return cls(PRIOR * before, PRIOR * _ASSUMED)
+        reach = 1 - np.concatenate([[0.0], np.cumsum(_ASSUMED)[:-1]])
+        return cls(PRIOR * reach, PRIOR * _ASSUMED)
 
     @classmethod
     def none(cls) -> Counts:
@@ -92,13 +92,13 @@ class Learned:
     def before(self, settings: RunSettings, seed: int) -> Counts:
         """The counts with which a run begins: the assumed ones and those of earlier runs, except of runs with
         the same seed, because they used the same noise."""
-        known, before = Counts.assumed(), Counts.none()
+        total, earlier = Counts.assumed(), Counts.none()
         for other, counts in self.runs.get(_kind(settings), ()):
             if other != seed:
-                before.include(counts)
-        before.at_most(_EARLIER)
-        known.include(before)
-        return known
+                earlier.include(counts)
+        earlier.at_most(_EARLIER)
+        total.include(earlier)
+        return total
 
     def of_new_run(self, settings: RunSettings, seed: int) -> Counts:
         """New counts for a run, all 0. The run adds to them, and later runs read them."""

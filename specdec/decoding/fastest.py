@@ -78,8 +78,8 @@ def with_repeated(
 def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
     """The number of rows that a text needs in the target's forward pass on this tree, with the average number
     of tokens that are read again."""
-    again = costs.most_repeated and tree.num_draft_tokens
-    repeated = repeated_tokens(acceptance, tree, costs.most_repeated) if again else 0.0
+    repeats = costs.most_repeated and tree.num_draft_tokens
+    repeated = repeated_tokens(acceptance, tree, costs.most_repeated) if repeats else 0.0
     return 1 + tree.num_draft_tokens + repeated
 
 
@@ -90,9 +90,9 @@ def repeated_tokens(acceptance: np.ndarray, tree: Topology, most: float) -> floa
     drafted tokens leaves none to read again. So the average is the mean number of tokens that a round adds,
     divided by the probability that a round accepts all.
     """
-    reached = node_acceptance(acceptance, tree)
-    full = reached[-1]
-    return min((sum(reached) - full * len(reached)) / full, most) if full > 0 else most
+    probabilities = node_acceptance(acceptance, tree)
+    full = probabilities[-1]
+    return min((sum(probabilities) - full * len(probabilities)) / full, most) if full > 0 else most
 
 
 def _tree(nodes: Sequence[DraftNode]) -> Topology:

@@ -101,10 +101,10 @@ def rounds(
         rows += copies
         rest += copies * (over.drafting if node.deepens and depth == 1 else over.node)
         if node.path[-1] == 0:
-            before = costs.draft.seconds(drafting[depth], parents[depth])
+            shallower = costs.draft.seconds(drafting[depth], parents[depth])
             parents[depth] += copies
             drafting[depth] += copies * node.deepens
-            draft += costs.draft.seconds(drafting[depth], parents[depth]) - before
+            draft += costs.draft.seconds(drafting[depth], parents[depth]) - shallower
             draft += copies * node.deepens * over.level
         yield ExpectedRound(tokens, draft, costs.target.seconds(texts, rows), rest)
 
@@ -126,16 +126,16 @@ def joint_trees(
     passes. Texts without a queue draft nothing.
     """
     merged = sorted((node for each in queues for node in each), key=attrgetter("key"), reverse=True)
-    best, taken = 0.0, list[DraftNode]()
+    best, nodes = 0.0, list[DraftNode]()
     for shallow in by_depth(merged, most):
         most_tokens = texts + sum(node.acceptance for node in shallow)
         for size, round in enumerate(rounds(shallow, costs, texts)):
             if most_tokens <= best * round.seconds:
                 break  # further nodes take further time, so they cannot reach the best rate
             if round.rate > best:
-                best, taken = round.rate, shallow[:size]
+                best, nodes = round.rate, shallow[:size]
     paths: list[list[Path]] = [[] for _ in queues]
-    for node in taken:
+    for node in nodes:
         paths[node.text].append(node.path)
     return [tree(tuple(each)) for each in paths]
 
@@ -156,12 +156,12 @@ def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, tex
     acceptance: for each child index, the probability R that this child is accepted. texts: the number of
     texts that share the forward passes, all on this tree.
     """
-    reached = node_acceptance(acceptance, tree)[1:]
-    pairs = zip(tree.paths, ((), *tree.paths), reached, strict=False)
-    nodes = [DraftNode(path, accepted, accepted, len(path) > len(before)) for path, before, accepted in pairs]
-    plain, *_, whole = rounds(nodes, costs, texts, texts)
-    over, rate = costs.overhead(texts), whole.rate
-    row = (whole.target - plain.target) / len(nodes) / texts
+    probabilities = node_acceptance(acceptance, tree)[1:]
+    pairs = zip(tree.paths, ((), *tree.paths), probabilities, strict=False)
+    nodes = [DraftNode(path, chance, chance, len(path) > len(previous)) for path, previous, chance in pairs]
+    plain, *_, drafting = rounds(nodes, costs, texts, texts)
+    over, rate = costs.overhead(texts), drafting.rate
+    row = (drafting.target - plain.target) / len(nodes) / texts
     forward = costs.draft.seconds(texts, texts) / texts
     return Price(rate * (forward + over.level), rate * (row + over.node), float(acceptance[0]))
 

@@ -78,8 +78,8 @@ def stream(
 
     A ValueError names an argument that does not fit, and what would fit, before anything is computed.
     """
-    given = locals()
-    settings = RunSettings.of(**{name: given[name] for name in (*SETTINGS, "detail")})
+    arguments = locals()
+    settings = RunSettings.of(**{name: arguments[name] for name in (*SETTINGS, "detail")})
     return Run(pair, prompt, settings, topology, at_once)
 
 

@@ -15,7 +15,7 @@ class Occurring:
 
     length: the length of the longest of these strings. shorter: the state of their longest suffix that ends
     at more places; None for the empty string. next: the state after one more token, by token. count: the
-    number of places. last, before: the last and the second to last place, as indices into the text; -1 for
+    number of places. last, previous: the last and the second to last place, as indices into the text; -1 for
     none.
     """
 
@@ -24,7 +24,7 @@ class Occurring:
     next: dict[int, Occurring] = field(default_factory=dict)
     count: int = 0
     last: int = -1
-    before: int = -1
+    previous: int = -1
 
 
 class SuffixAutomaton:
@@ -34,7 +34,7 @@ class SuffixAutomaton:
     end with this token. Only a text that repeats a few tokens hundreds of times has more such states. The
     counts of the shortest strings are then too small, and their places too early.
 
-    whole: the state of the text itself; its `shorter` has the longest suffix that occurred before.
+    whole_text: the state of the text itself; its `shorter` has the longest suffix that occurred before.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class SuffixAutomaton:
 
     def _begin(self) -> None:
         self.text: list[int] = []
-        self.empty = self.whole = Occurring(0)
+        self.empty = self.whole_text = Occurring(0)
 
     def follow(self, text_ids: Sequence[int]) -> None:
         """Make this the automaton of the given text.
@@ -60,23 +60,23 @@ class SuffixAutomaton:
         A copy that reaches the text's end continues with the tokens it has copied.
         """
         copied: list[int] = []
-        for place in count(match.before + 1):
-            beyond = place - len(self.text)
-            copied.append(self.text[place] if beyond < 0 else copied[beyond])
+        for place in count(match.previous + 1):
+            excess = place - len(self.text)
+            copied.append(self.text[place] if excess < 0 else copied[excess])
             yield copied[-1]
 
     def extend(self, token_id: int) -> None:
         """Adds a token to the text."""
-        new = Occurring(self.whole.length + 1)
-        state: Occurring | None = self.whole
+        new = Occurring(self.whole_text.length + 1)
+        state: Occurring | None = self.whole_text
         while state is not None and token_id not in state.next:
             state.next[token_id], state = new, state.shorter
         new.shorter = self.empty if state is None else _of_length(state, token_id)
-        self.whole, state = new, new
+        self.whole_text, state = new, new
         for _ in range(_COUNTED):
             if state is None:
                 break
-            state.count, state.before, state.last = state.count + 1, state.last, len(self.text)
+            state.count, state.previous, state.last = state.count + 1, state.last, len(self.text)
             state = state.shorter
         self.text.append(token_id)
 
@@ -88,7 +88,7 @@ def _of_length(state: Occurring, token_id: int) -> Occurring:
     if longer.length == state.length + 1:
         return longer
     split = Occurring(
-        state.length + 1, longer.shorter, dict(longer.next), longer.count, longer.last, longer.before
+        state.length + 1, longer.shorter, dict(longer.next), longer.count, longer.last, longer.previous
     )
     longer.shorter = split
     above: Occurring | None = state

@@ -33,8 +33,8 @@ class ContextDrafter(DraftSession):
         root = Branch(text_ids[-1])
         logits = yield from self.score_root(text_ids, root)
         grow = self._grow_gsd if self.acceptance.method == "gsd" else self._grow_ersd
-        taken = yield from grow(root, logits, min(depth, self.k), noise)
-        return self._as_drafted(root, taken)
+        branches = yield from grow(root, logits, min(depth, self.k), noise)
+        return self._as_drafted(root, branches)
 
     def _grow_ersd(
         self, root: Branch, logits: Tensor, depth: int, noise: PositionNoise
@@ -44,9 +44,9 @@ class ContextDrafter(DraftSession):
         unscored = [root]
         while True:
             self._raced_ersd(unscored, logits, noise)
-            taken, unscored = plan(root, self.k, depth, self.acceptance.average)
+            branches, unscored = plan(root, self.k, depth, self.acceptance.average)
             if not unscored:
-                return taken
+                return branches
             logits = yield from self._score(unscored)
 
     def _raced_ersd(self, nodes: list[Branch], logits: Tensor, noise: PositionNoise) -> None:
@@ -62,24 +62,24 @@ class ContextDrafter(DraftSession):
     ) -> Requesting[list[Branch]]:
         """Grow the tree level by level. Child counts of a level are decided before its race is drawn."""
         level = [root]
-        taken: list[Branch] = []
+        branches: list[Branch] = []
         for above in range(depth):
             log_q = self._log_q(level, logits)
             uniforms = [noise.test((0,) * above, index) for index in range(WIDTH)]
             tests = torch.tensor(uniforms, dtype=torch.float32)
-            counts = self._counts(level, log_q, tests, self.k - len(taken), depth - above)
+            counts = self._counts(level, log_q, tests, self.k - len(branches), depth - above)
             _, tokens, _ = _first_arrivals(log_q, _log_e(noise, above).expand_as(log_q))
             rates = self.acceptance.of_drafted_gsd(log_q, tests, tokens[:, :WIDTH]).tolist()
             children = []
             for node, row, number, rate in zip(level, tokens.tolist(), counts, rates, strict=True):
                 children += node.drafted(row[:number], rate)
-            taken += children
-            room = self.k - len(taken)
+            branches += children
+            room = self.k - len(branches)
             level = worth_scoring(children, room, depth - above - 1, self.acceptance.average)
             if not level:
                 break
             logits = yield from self._score(level)
-        return taken
+        return branches
 
     def _counts(self, level: list[Branch], log_q: Tensor, tests: Tensor, k: int, depth: int) -> list[int]:
         return child_counts(
@@ -102,9 +102,9 @@ class ContextDrafter(DraftSession):
     def _score(self, nodes: list[Branch]) -> Requesting[Tensor]:
         return self.score(nodes, [node.token_id for node in nodes], [node.parent for node in nodes])
 
-    def _as_drafted(self, root: Branch, taken: list[Branch]) -> Drafted:
+    def _as_drafted(self, root: Branch, branches: list[Branch]) -> Drafted:
         """The tree of the root and these nodes as a `Drafted`, in level order."""
-        taken_ids, order, parents = {id(node) for node in taken}, [root], [-1]
+        taken_ids, order, parents = {id(node) for node in branches}, [root], [-1]
         for row, node in enumerate(order):  # the list grows while it is read: breadth first
             children = [child for child in node.children or () if id(child) in taken_ids]
             order += children

@@ -50,7 +50,7 @@ class Copies:
 
     def __init__(self) -> None:
         self._index = SuffixAutomaton()
-        self._tried = [_PRIOR_COPIES] * len(_PRIOR)
+        self._trials = [_PRIOR_COPIES] * len(_PRIOR)
         self._right = [_PRIOR_COPIES * share for share in _PRIOR]
 
     def follow(self, text_ids: Sequence[int]) -> None:
@@ -96,15 +96,15 @@ class Copies:
         return self._share(_kind(length))
 
     def _share(self, kind: int) -> float:
-        return self._right[kind] / self._tried[kind]
+        return self._right[kind] / self._trials[kind]
 
     def _count(self, kind: int, right: bool) -> None:
-        self._tried[kind] += 1
+        self._trials[kind] += 1
         self._right[kind] += right
 
     def _longest(self) -> tuple[int, Iterator[int]]:
         """The length of the text's longest repeated suffix, and its copied continuation."""
-        match = self._index.whole.shorter
+        match = self._index.whole_text.shorter
         return (match.length, self._index.after(match)) if match else (0, iter(()))
 
 
@@ -160,10 +160,10 @@ def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | N
     An added node is its parent's last child.
     """
     row, shared = shared_with(drafted, path)
-    before = len(drafted.token_ids)
+    num_drafted = len(drafted.token_ids)
     token_ids = [*drafted.token_ids, *path[shared:]]
     children = [[*each] for each in drafted.topology.children] + [[] for _ in path[shared:]]
-    for copy in range(before, len(token_ids)):
+    for copy in range(num_drafted, len(token_ids)):
         children[row].append(copy)
         row = copy
     order, parents, child_indices = [0], [-1], [-1]
@@ -172,7 +172,7 @@ def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | N
         parents += [number] * len(children[old])
         child_indices += range(len(children[old]))
     new = {old: number for number, old in enumerate(order)}
-    rows = [old if old < before else None for old in order]
+    rows = [old if old < num_drafted else None for old in order]
     joint = Drafted(
         Topology.from_parents(parents, child_indices),
         [token_ids[old] for old in order],
@@ -180,7 +180,7 @@ def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | N
         [() if old is None else [new[child] for child in drafted.draws[old]] for old in rows]
         if drafted.draws
         else (),
-        tuple(new[copy] for copy in range(before, len(token_ids))),
+        tuple(new[copy] for copy in range(num_drafted, len(token_ids))),
     )
     return joint, rows
 

@@ -56,8 +56,8 @@ class IndependentDrafter(ModelDrafter):
             node, log_rates = topology.path(row), log_w[order].tolist()
             log_e = noise.race(node).log_e(order)
             log_times = [e - x for e, x in zip(log_e, log_rates, strict=True)]
-            drawn = with_replacement(order, log_times, log_rates, log_waits)
-            self._draws[node] = drawn[: len(topology.children[row])]
+            sample = with_replacement(order, log_times, log_rates, log_waits)
+            self._draws[node] = sample[: len(topology.children[row])]
         return [[*dict.fromkeys(self._draws[topology.path(row)])] for row in rows], weights
 
 

@@ -31,7 +31,7 @@ class NGram:
         A copy that reaches the text's end continues with the tokens it has copied.
         """
         self._index.follow(text_ids)
-        match = self._index.whole.shorter
+        match = self._index.whole_text.shorter
         if match is None or match.length < self.shortest:
             return []
         length = sum(not any(path) for path in topology.paths)

@@ -124,12 +124,12 @@ class ProposedDrafter(NoDrafter):
             )
         tokens: dict[int, int] = {}
         for number, continuation in enumerate(proposed):
-            where, row, before = f"{self.name}: propose()[{number}]", 0, len(tokens)
+            where, row, first = f"{self.name}: propose()[{number}]", 0, len(tokens)
             for token_id in integers(where, continuation):
                 self._checked_id(where, token_id)
                 row = _child(topology, tokens, row, token_id, where)
                 tokens[row] = token_id
-            if row and len(tokens) == before:
+            if row and len(tokens) == first:
                 raise ValueError(f"{where} repeats another continuation or its beginning")
         return tokens, {}
 
@@ -169,11 +169,11 @@ class EstimatedDrafter(ProposedDrafter):
 
     def _log_weights(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> Tensor | None:
         """Logarithms of the weights, [vocabulary]; None if all are 0."""
-        given, where = self.user.distribution(text_ids, drafted_ids), f"{self.name}: distribution()"
-        if not isinstance(given, Mapping):
-            raise ValueError(f"{where} gave {given!r:.60}, which are not weights by token id")
+        by_user, where = self.user.distribution(text_ids, drafted_ids), f"{self.name}: distribution()"
+        if not isinstance(by_user, Mapping):
+            raise ValueError(f"{where} gave {by_user!r:.60}, which are not weights by token id")
         by_token: dict[int, float] = {}
-        for token_id, weight in given.items():
+        for token_id, weight in by_user.items():
             number = real(weight)
             if number is None or number < 0:
                 raise ValueError(f"{where}[{token_id}] = {weight!r:.60} is not a weight of at least 0")

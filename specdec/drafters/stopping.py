@@ -28,10 +28,10 @@ _PRIOR = 6.0
 """An assumed share counts as much as this many observed tokens."""
 _MEMORY = 32.0
 """When more tokens than this are counted, their counts are halved, because a text changes."""
-_SHORT_REST, _LONG_REST, _SURE = 6, 16, 0.8
-"""In a rest, copied paths replace the draft model for `_SHORT_REST` rounds. Then the model drafts once to
+_SHORT_PAUSE, _LONG_PAUSE, _SURE = 6, 16, 0.8
+"""In a pause, copied paths replace the draft model for `_SHORT_PAUSE` rounds. Then the model drafts once to
 show whether resting is still right, but not while the first copied token is right with a probability of
-`_SURE` or more. Each further rest is twice as long, up to `_LONG_REST`."""
+`_SURE` or more. Each further pause is twice as long, up to `_LONG_PAUSE`."""
 _LATER = 0.3
 """The probability that a later sibling is accepted if no earlier one was. It is assumed, not learnt, because
 later siblings matter little."""
@@ -66,7 +66,7 @@ class Stopping:
         self._firsts: dict[int, tuple[int, int]] = {}  # row -> its first child, and the class of its token
         self._copied: Sequence[float] = ()
         self._any = [0.0, 0.0]  # the same counts for first children of all classes, without an assumed share
-        self._rested, self._rest = 0, _SHORT_REST
+        self._rounds_paused, self._pause = 0, _SHORT_PAUSE
 
     def begin(self) -> None:
         """Prepares for the next round."""
@@ -81,30 +81,30 @@ class Stopping:
         """
         self._copied = copied
         if not copied:
-            self.depth = self.depth or None  # a recorded rest (0) ends where no path is copied
+            self.depth = self.depth or None  # a recorded pause (0) ends where no path is copied
         elif self.depth is None and self.price and not self._pays(topology, self.price, 0, 1.0):
-            if self._rested < self._rest or copied[0] >= _SURE:
-                self.depth, self._rested = 0, self._rested + 1
+            if self._rounds_paused < self._pause or copied[0] >= _SURE:
+                self.depth, self._rounds_paused = 0, self._rounds_paused + 1
             else:
-                self._rest, self._copied = min(2 * self._rest, _LONG_REST), ()
+                self._pause, self._copied = min(2 * self._pause, _LONG_PAUSE), ()
         else:
-            self._rest = _SHORT_REST
+            self._pause = _SHORT_PAUSE
         if self.depth != 0:
-            self._rested = 0
+            self._rounds_paused = 0
         return self.depth != 0
 
-    def _pays(self, topology: Topology, price: Price, depth: int, reached: float) -> bool:
+    def _pays(self, topology: Topology, price: Price, depth: int, reach: float) -> bool:
         """Whether the next levels below this depth, one or more of them, are together worth their price.
         Tokens count only where the copied path is wrong.
 
-        reached: the expected number of accepted nodes of this depth.
+        reach: the expected number of accepted nodes of this depth.
         """
-        tried, right = self._any
-        share, gain = (right + _PRIOR * price.accepted) / (tried + _PRIOR), 0.0
+        trials, right = self._any
+        share, gain = (right + _PRIOR * price.accepted) / (trials + _PRIOR), 0.0
         for above, rows in enumerate(topology.levels[depth + 1 :], start=depth):
             missed = 1 - self._copied[above] if above < len(self._copied) else 1.0
-            reached *= share
-            gain += reached * missed - price.level - price.node * len(rows)
+            reach *= share
+            gain += reach * missed - price.level - price.node * len(rows)
             if gain > 0:
                 return True
         return False
@@ -115,22 +115,22 @@ class Stopping:
         for row, probability in first.items():
             children, number = topology.children[row], bisect(_EDGES, probability)
             self._firsts[row] = children[0], number
-            tried, right = self._classes[number]
-            chance, left = right / tried, self._acceptance[row]
+            trials, right = self._classes[number]
+            chance, reach = right / trials, self._acceptance[row]
             for child in children:
-                self._acceptance[child] = left * chance
-                left, chance = left * (1 - chance), _LATER
+                self._acceptance[child] = reach * chance
+                reach, chance = reach * (1 - chance), _LATER
 
     def worth(self, topology: Topology, rows: Sequence[int]) -> bool:
         """Whether the children of these rows, all of one depth, are worth their price. Beside a copied path,
         deeper levels count too, because the path may become wrong there."""
         assert self.price is not None, "levels without a price are drafted always"
-        reached = sum(self._acceptance[row] for row in rows)
+        reach = sum(self._acceptance[row] for row in rows)
         if self._copied:
-            return self._pays(topology, self.price, topology.depths[rows[0]], reached)
-        tried, right = map(sum, zip(*self._classes, strict=True))
+            return self._pays(topology, self.price, topology.depths[rows[0]], reach)
+        trials, right = map(sum, zip(*self._classes, strict=True))
         price = self.price.level + self.price.node * sum(len(topology.children[row]) for row in rows)
-        return right / tried * reached > price
+        return right / trials * reach > price
 
     def rename(self, rows: Mapping[int, int]) -> None:
         """Renumber the rows of the tree. rows: {old number: new number}; rows that it lacks are forgotten."""

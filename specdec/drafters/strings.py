@@ -60,12 +60,12 @@ class StringDrafter:
         """Drafts a path of target tokens; see `Drafter.draft`."""
         self.session.append(text_ids[self.session.length :])
         depth = min(depth, topology.depth)
-        written: list[int] = []
+        draft_ids: list[int] = []
         token_ids: Sequence[int] = ()
-        while len(token_ids) < depth and len(written) < _MOST * depth:
-            logits = yield from self.session.following(written)  # [draft vocabulary]
-            written.append(self._winner(logits, noise.race((0,) * len(token_ids))))
-            token_ids = self.model.target_ids(written)
+        while len(token_ids) < depth and len(draft_ids) < _MOST * depth:
+            logits = yield from self.session.following(draft_ids)  # [draft vocabulary]
+            draft_ids.append(self._winner(logits, noise.race((0,) * len(token_ids))))
+            token_ids = self.model.target_ids(draft_ids)
         token_ids = [text_ids[-1], *token_ids[:depth]]
         return Drafted(topology.limited(len(token_ids) - 1), token_ids, [None] * len(token_ids))
 

@@ -32,20 +32,20 @@ class Suffix:
         self._index.follow(text_ids)
         state, length = self._longest(drafted_ids)
         weights: dict[int, float] = {}
-        rest = 1.0  # the probability of tokens that did not follow a longer suffix
+        escape = 1.0  # the probability of tokens that did not follow a longer suffix
         while state is not None and length >= self.shortest:
-            counts = {token_id: after.count for token_id, after in state.next.items()}
+            counts = {token_id: following.count for token_id, following in state.next.items()}
             total = sum(counts.values()) + len(counts)
             for token_id, count in counts.items():
-                weights[token_id] = weights.get(token_id, 0.0) + rest * count / total
-            rest *= len(counts) / total if counts else 1.0
+                weights[token_id] = weights.get(token_id, 0.0) + escape * count / total
+            escape *= len(counts) / total if counts else 1.0
             state = state.shorter
             length = state.length if state else 0
         return weights
 
     def _longest(self, drafted_ids: Sequence[int]) -> tuple[Occurring | None, int]:
         """The longest suffix of the text with these drafted tokens that occurred before, and its length."""
-        state = self._index.whole.shorter
+        state = self._index.whole_text.shorter
         length = state.length if state else 0
         for token_id in drafted_ids:
             while state is not None and token_id not in state.next:

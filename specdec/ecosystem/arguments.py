@@ -60,10 +60,10 @@ def hand_over(own: Callable[..., Any]) -> None:
     def extracted(
         self: Any, custom_generate: Any, kwargs: dict[str, Any], *others: Any, **named: Any
     ) -> dict[str, Any]:
-        called = custom_generate
-        while isinstance(called, partial):
-            called = called.func
-        if called is not own:
+        function = custom_generate
+        while isinstance(function, partial):
+            function = function.func
+        if function is not own:
             return extract(self, custom_generate, kwargs, *others, **named)
         usual = extract(self, None, kwargs, *others, **named)
         return usual | extract(self, custom_generate, kwargs, *others, **named)
@@ -137,6 +137,6 @@ def _check_positions(position_ids: Tensor | None, mask: Tensor) -> None:
     if position_ids is None:
         return
     usual = mask.long().cumsum(-1) - 1
-    given = position_ids.to(mask.device).expand(*position_ids.shape[:-2], *mask.shape)
-    if not ((given == usual) | ~mask).all():
+    positions = position_ids.to(mask.device).expand(*position_ids.shape[:-2], *mask.shape)
+    if not ((positions == usual) | ~mask).all():
         raise ValueError("position_ids others than 0, 1, 2, ... are not supported by specdec.custom_generate")

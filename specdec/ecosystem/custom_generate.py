@@ -18,6 +18,7 @@ from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel, StoppingCriteriaList
 from transformers.generation import BaseStreamer
 
+from specdec.checks import whole
 from specdec.drafters import NGram
 from specdec.ecosystem.arguments import UNASKED_TOKENS, check_supported, hand_over, prompts_of
 from specdec.ecosystem.output import SpeculativeOutput
@@ -115,8 +116,8 @@ class _Loop:
         """Decode; return the ids [rows, n] of the prompts with their new tokens. limit: the largest n."""
         unfinished = torch.ones(len(input_ids), dtype=torch.long, device=input_ids.device)
         while unfinished.any() and input_ids.shape[1] < limit:
-            needed = unfinished if self._pad is not None else torch.ones_like(unfinished)
-            tokens = torch.tensor(self._rows.next_tokens(needed.tolist()), device=input_ids.device)  # [rows]
+            active = unfinished if self._pad is not None else torch.ones_like(unfinished)
+            tokens = torch.tensor(self._rows.next_tokens(active.tolist()), device=input_ids.device)  # [rows]
             self._score(input_ids)
             if self._pad is not None:
                 tokens = tokens * unfinished + self._pad.to(tokens.device) * (1 - unfinished)
@@ -145,28 +146,31 @@ def _draft(
     config: GenerationConfig,
 ) -> PreTrainedModel | None:
     """The draft model, or None if there is no draft to use. ValueError if several arguments name a draft."""
-    given = {
+    options = {
         "assistant_model": assistant_model,
         "draft": draft,
         "prompt_lookup_num_tokens": config.prompt_lookup_num_tokens,
     }
-    if not _only_one(given, "the draft") and method != "ar":
+    if not _only_one(options, "the draft") and method != "ar":
         raise ValueError(f"method = {method!r} needs a draft: give assistant_model, or method = 'ar'")
-    return draft if assistant_model is None else assistant_model
+    result = draft if assistant_model is None else assistant_model
+    if not isinstance(result, PreTrainedModel | None):
+        raise ValueError(f"draft = {result!r:.60} is not a model in memory; load it with from_pretrained")
+    return result
 
 
-def _only_one(given: Mapping[str, Any], what: str) -> str | None:
+def _only_one(options: Mapping[str, Any], what: str) -> str | None:
     """The name of the argument that is not None, or None. ValueError if several arguments set `what`."""
-    named = [name for name, value in given.items() if value is not None]
-    if len(named) > 1:
-        raise ValueError(f"{named[0]} and {named[1]} both set {what}: give one of them")
-    return named[0] if named else None
+    names = [name for name, value in options.items() if value is not None]
+    if len(names) > 1:
+        raise ValueError(f"{names[0]} and {names[1]} both set {what}: give one of them")
+    return names[0] if names else None
 
 
 def _eos_ids(criteria: StoppingCriteriaList) -> frozenset[int]:
     """The ids of all tokens that end a text, from the stopping criteria."""
-    listed = [each.eos_token_id for each in criteria if hasattr(each, "eos_token_id")]
-    return frozenset(token_id for ids in listed for token_id in torch.as_tensor(ids).flatten().tolist())
+    eos_ids = [each.eos_token_id for each in criteria if hasattr(each, "eos_token_id")]
+    return frozenset(token_id for ids in eos_ids for token_id in torch.as_tensor(ids).flatten().tolist())
 
 
 def _limit(config: GenerationConfig, context_length: int, prompt_length: int) -> int:
@@ -189,15 +193,15 @@ def _topology(
     If no argument names one, the draft's generation configuration may give a number of tokens, as in
     transformers.
     """
-    given = {
+    options = {
         "topology": topology,
         "num_assistant_tokens": config.num_assistant_tokens,
         "prompt_lookup_num_tokens": config.prompt_lookup_num_tokens,
     }
     if config.num_assistant_tokens in UNASKED_TOKENS:
-        del given["num_assistant_tokens"]
-    if name := _only_one(given, "the draft tree"):
-        return sequence(given[name]) if topology is None else topology
+        del options["num_assistant_tokens"]
+    if name := _only_one(options, "the draft tree"):
+        return sequence(whole(name, options[name], 1)) if topology is None else topology
     of_draft = getattr(draft, "generation_config", None)
     tokens = getattr(of_draft, "num_assistant_tokens", None)
     return None if tokens in UNASKED_TOKENS else sequence(tokens)

@@ -34,13 +34,13 @@ class Watched:
 
     def __init__(self, ahead: Process, plain: Process, names: str):
         self._ahead, self._plain, self._names = ahead, plain, names
-        self._known: tuple[list[int], Tensor, Tensor] | None = None  # text, logits and answer
+        self._previous: tuple[list[int], Tensor, Tensor] | None = None  # text, logits and answer
 
     def __call__(self, text: Sequence[int], logits: Tensor) -> Tensor:
         """Processed logits [vocabulary] after a text that may be rejected later."""
         answer = self._ahead(text, logits)
-        if self._known is None:  # the first text is the prompt, before anything was drafted
-            self._known = list(text), logits.clone(), answer.clone()
+        if self._previous is None:  # the first text is the prompt, before anything was drafted
+            self._previous = list(text), logits.clone(), answer.clone()
         return answer
 
     def check(self, text: Sequence[int], logits: Tensor, answer: Tensor) -> None:
@@ -50,11 +50,11 @@ class Watched:
 
     def check_again(self, text: Sequence[int], logits: Tensor, answer: Tensor) -> None:
         """Process the remembered text again and compare the results. Then remember this text instead."""
-        assert self._known is not None, "the processor was asked about the round's root"
-        before, its_logits, known = self._known
-        if not _equal(self._ahead(before, its_logits), known):
+        assert self._previous is not None, "the processor was asked about the round's root"
+        old_text, old_logits, old_answer = self._previous
+        if not _equal(self._ahead(old_text, old_logits), old_answer):
             self._refuse("other scores for the same text in a second call")
-        self._known = list(text), logits.clone(), answer.clone()
+        self._previous = list(text), logits.clone(), answer.clone()
 
     def _refuse(self, gives: str) -> None:
         raise ValueError(

@@ -215,11 +215,11 @@ class _ProcessedSession:
 
     def _check(self, watched: Watched, nodes: Sequence[int]) -> None:
         """ValueError if processed logits at a committed node differ from those of plain decoding."""
-        asked = [node for node in nodes if not self._has_ended(self._paths[node])]
-        for node in asked:
+        active = [node for node in nodes if not self._has_ended(self._paths[node])]
+        for node in active:
             watched.check([*self._text, *self._paths[node]], self._raw[node], self._answers[node])
-        if asked:
-            root = asked[0]
+        if active:
+            root = active[0]
             watched.check_again([*self._text, *self._paths[root]], self._raw[root], self._answers[root])
 
     def _processed(self, process: Process, path: tuple[int, ...], logits: Tensor) -> Tensor:

@@ -78,15 +78,15 @@ class Rows:
         """The records of decoding of all rows."""
         return [run.generation for run in self._runs]
 
-    def next_tokens(self, needed: Sequence[int]) -> list[int]:
-        """The next token of each row marked in `needed`; 0 for all others, whose runs this call ends."""
+    def next_tokens(self, active: Sequence[int]) -> list[int]:
+        """The next token of each row marked in `active`; 0 for all others, whose runs this call ends."""
         for row, run in enumerate(self._runs):
-            if not needed[row]:
+            if not active[row]:
                 self._end(run)
-        while short := [row for row, ahead in enumerate(self._ahead) if needed[row] and not ahead]:
+        while short := [row for row, ahead in enumerate(self._ahead) if active[row] and not ahead]:
             self._advance(short)
         self._count += 1
-        return [ahead.popleft() if need else 0 for ahead, need in zip(self._ahead, needed, strict=True)]
+        return [ahead.popleft() if need else 0 for ahead, need in zip(self._ahead, active, strict=True)]
 
     def logits(self) -> Tensor:
         """The target's logits [rows, vocabulary] that decided the last tokens; 0 for ended rows."""
@@ -134,8 +134,8 @@ def _topology(
     pair: ModelPair, prompt: Prompt, processors: LogitsProcessorList, options: RowOptions
 ) -> Topology | ContextTree:
     """The tree for all rows. "auto" chooses it with only those processors that `Sampling` can replace."""
-    known = LogitsProcessorList(each for each in processors if type(each) in NATIVE)
-    nearest = native_sampling(known, options.do_sample) or Sampling()
+    native = LogitsProcessorList(each for each in processors if type(each) in NATIVE)
+    nearest = native_sampling(native, options.do_sample) or Sampling()
     return Run(pair, prompt.text_ids, _settings(options, nearest, 0), options.topology).topology
 
 

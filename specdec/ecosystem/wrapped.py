@@ -73,11 +73,11 @@ def _drafting(target: Model, draft: PreTrainedModel, tokenizer: Any, draft_token
     """The draft model, made to score the target's ids. The last result is remembered, because matching two
     vocabularies takes long."""
     wrapped = _wrapped(draft)
-    before, made_for = wrapped.over_target_ids, (tokenizer, draft_tokenizer, target.vocab_size)
-    if before is None or any(a is not b and a != b for a, b in zip(before, made_for, strict=False)):
+    cached, made_for = wrapped.over_target_ids, (tokenizer, draft_tokenizer, target.vocab_size)
+    if cached is None or any(a is not b and a != b for a, b in zip(cached, made_for, strict=False)):
         model = over_ids_of(target, wrapped.model, tokenizer, draft_tokenizer)
-        before = wrapped.over_target_ids = *made_for, model
-    return before[-1]
+        cached = wrapped.over_target_ids = *made_for, model
+    return cached[-1]
 
 
 def _wrapped(module: PreTrainedModel) -> _Wrapped:

@@ -49,7 +49,7 @@ class Fault:
     draft_temperature: float | None = None
 
 
-def _changed(noise: PositionNoise, **functions: Callable[..., Any]) -> Any:
+def _with_functions(noise: PositionNoise, **functions: Callable[..., Any]) -> Any:
     """The noise of a round, with some of its functions `race`, `test` and `last` replaced by these."""
     return SimpleNamespace(**{"race": noise.race, "test": noise.test, "last": noise.last} | functions)
 
@@ -77,7 +77,7 @@ def shared_uniform(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> V
 
     Each child should have a number of its own.
     """
-    return gsd.verify(drafted, log_p, _changed(noise, test=lambda node, _: noise.test(node, 0)))
+    return gsd.verify(drafted, log_p, _with_functions(noise, test=lambda node, _: noise.test(node, 0)))
 
 
 def uniform_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
@@ -89,7 +89,7 @@ def uniform_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -
     def test(node: Node, child_index: int) -> float:
         return uniform(noise.seed, noise.position + len(node), child_index, Stream.RACE)
 
-    return gsd.verify(drafted, log_p, _changed(noise, test=test))
+    return gsd.verify(drafted, log_p, _with_functions(noise, test=test))
 
 
 def residual_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
@@ -104,7 +104,7 @@ def residual_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) 
                 return u.winner(self.log_p)
             return u.winner(torch.from_numpy(np.concatenate(self.weights)).log())
 
-    return gsd.one_by_one(drafted, log_p, _changed(noise, last=noise.race), Raced)
+    return gsd.one_by_one(drafted, log_p, _with_functions(noise, last=noise.race), Raced)
 
 
 def after_a_cut(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
@@ -159,7 +159,7 @@ def race_under_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) ->
 
 def one_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """ERSD uses the exponentials of a round's first position at all positions of the round."""
-    return ersd.verify(drafted, log_p, _changed(noise, race=lambda _: noise.race(())))
+    return ersd.verify(drafted, log_p, _with_functions(noise, race=lambda _: noise.race(())))
 
 
 def new_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
@@ -186,7 +186,7 @@ def one_test(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict
 
     Each test should have a number of its own.
     """
-    return traversal.verify(drafted, log_p, _changed(noise, test=lambda *_: noise.test((), 0)))
+    return traversal.verify(drafted, log_p, _with_functions(noise, test=lambda *_: noise.test((), 0)))
 
 
 def uncapped_end(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:

@@ -200,8 +200,8 @@ def _cells(
     if not cells and small:  # the likeliest outcome has a cell of its own
         small.remove(likeliest := max(small, key=itemgetter(1)))
         cells = [likeliest]
-    rest = sum(observed for observed, _ in small), sum(expected for _, expected in small)
-    return ([*cells, rest], (0, 0.0)) if rest[1] >= LEAST_EXPECTED else (cells, rest)
+    pooled = sum(observed for observed, _ in small), sum(expected for _, expected in small)
+    return ([*cells, pooled], (0, 0.0)) if pooled[1] >= LEAST_EXPECTED else (cells, pooled)
 
 
 def _joined(cells: list[tuple[int, float]], rare: tuple[int, float]) -> list[tuple[int, float]]:
@@ -214,9 +214,9 @@ def _joined(cells: list[tuple[int, float]], rare: tuple[int, float]) -> list[tup
     if len(cells) == 1:
         return [*cells, rare]
     smallest = min(cells, key=itemgetter(1))  # a deviation of rare outcomes shows most in the smallest cell
-    others = [*cells]
-    others.remove(smallest)
-    return [*others, (smallest[0] + rare[0], smallest[1] + rare[1])]
+    larger = [*cells]
+    larger.remove(smallest)
+    return [*larger, (smallest[0] + rare[0], smallest[1] + rare[1])]
 
 
 def _two_sided(observed: int, expected: float, total: int) -> float:

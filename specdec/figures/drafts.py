@@ -55,12 +55,12 @@ def _with_more(by_index: Tensor) -> list[float]:
 
 def figure() -> go.Figure:
     """Acceptance against the number of drafts: a curve for each rule, and the two optima."""
-    drawn = axes("drafts", "accepted", 300, xaxis_dtick=1, yaxis_tickformat=".0%")
+    figure = axes("drafts", "accepted", 300, xaxis_dtick=1, yaxis_tickformat=".0%")
     for name, dash in OPTIMA.values():
-        drawn.add_trace(line(name, BOUND, dash, width=3))
+        figure.add_trace(line(name, BOUND, dash, width=3))
     for name in RULES:
         look = METHODS[name]
         marker = {"symbol": look.mark, "size": 9, "color": colour(name)}
         curve = line(look.name, colour(name), look.dash)
-        drawn.add_trace(curve.update(mode="lines+markers", marker=marker, cliponaxis=False))
-    return drawn
+        figure.add_trace(curve.update(mode="lines+markers", marker=marker, cliponaxis=False))
+    return figure

@@ -84,8 +84,8 @@ class Residual:
 
         Arguments and result as in `reject`.
         """
-        before, log_weight = self.sums[-1], math.log(weight)
-        log_growth = math.log(before) - self.log_rest - log_weight
+        old_sum, log_weight = self.sums[-1], math.log(weight)
+        log_growth = math.log(old_sum) - self.log_rest - log_weight
         growth = math.exp(min(log_growth + self._log_scale, _MOST_LOG))
         weights = []
         p_parts, q_parts = self.weights or _parts(self.log_p), self._q_parts or _parts(self.log_q)
@@ -97,12 +97,12 @@ class Residual:
             return 0.0
         if more:
             self.log_level = float(np.logaddexp(self.log_level, log_growth))
-        return weight / before * self.sums[-1]
+        return weight / old_sum * self.sums[-1]
 
     def remove_from_draft(self, token_id: int) -> None:
         """Renormalise Q without this token, which was drafted from Q as it was before."""
-        before = math.exp(self.log_rest) if len(self.rejected) > 1 else _running(self._q_parts)[-1]
-        rest = before - math.exp(self.log_q[token_id])
+        mass = math.exp(self.log_rest) if len(self.rejected) > 1 else _running(self._q_parts)[-1]
+        rest = mass - math.exp(self.log_q[token_id])
         if rest > _LEAST_REST:
             self.log_rest = math.log(rest)
         else:  # computed from logarithms, because at a low temperature the rest may round to zero
@@ -130,8 +130,8 @@ class Residual:
             sums = _running(weights)
         limit = u * sums[-1]
         number = _first_beyond(sums, limit)
-        before = sums[number - 1] if number else 0.0
-        return sum(map(len, weights[:number])) + _token_at(weights[number], limit - before)
+        earlier = sums[number - 1] if number else 0.0
+        return sum(map(len, weights[:number])) + _token_at(weights[number], limit - earlier)
 
 
 def parts_of(log_p: Tensor, log_scale: float = 0.0) -> list[np.ndarray]:
@@ -161,8 +161,8 @@ def _running(weights: Sequence[np.ndarray]) -> list[float]:
 def _token_at(weights: np.ndarray, limit: float) -> int:
     """The index of the first running sum of the weights that is above `limit`. To find it, blocks of `_RUN`
     weights are added up first."""
-    whole = len(weights) // _RUN * _RUN
-    sums = np.append(weights[:whole].reshape(-1, _RUN).sum(1), weights[whole:].sum()).cumsum()
+    end = len(weights) // _RUN * _RUN
+    sums = np.append(weights[:end].reshape(-1, _RUN).sum(1), weights[end:].sum()).cumsum()
     run = _first_beyond(sums, limit)
     within = weights[run * _RUN : (run + 1) * _RUN].cumsum()
     return run * _RUN + _first_beyond(within, limit - (sums[run - 1] if run else 0.0))

@@ -40,18 +40,18 @@ def verify(
     topology, token_ids, log_q, *_ = drafted
 
     def decide(row: int) -> Decision:
-        node, drawn, attempts = topology.path(row), drafted.candidates(row), list[Attempt]()
+        node, tokens, attempts = topology.path(row), drafted.candidates(row), list[Attempt]()
         state = Residual(log_p[row], log_q[row])
-        if drawn:
-            p, q, n = parts_of(state.log_p), parts_of(state.log_q), len(drawn)
+        if tokens:
+            p, q, n = parts_of(state.log_p), parts_of(state.log_q), len(tokens)
             rho = threshold(p, q, n)
-            for number, child in enumerate(drawn):
+            for number, child in enumerate(tokens):
                 u, (p_x, q_x) = noise.test(node, number), state.probabilities(token_ids[child])
                 ratio = p_x / (rho * q_x) if rho * q_x > 0 else None
                 attempts.append(Attempt(child, u, p_x, q_x, u * rho * q_x < p_x, ratio))
                 if attempts[-1].accepted:
                     return Decision(child, None, attempts)
-            state.replace(_rest(p, q, rho, n))
+            state.replace(_residual(p, q, rho, n))
         return Decision(None, state.sample(noise.last(node)), attempts)
 
     return descend(topology, decide, "residual")
@@ -95,7 +95,7 @@ def _any_of(beta: float, n: int) -> float:
     return -math.expm1(n * math.log1p(-beta)) if beta < 1 else 1.0
 
 
-def _rest(p: Parts, q: Parts, rho: float, n: int) -> list[np.ndarray]:
+def _residual(p: Parts, q: Parts, rho: float, n: int) -> list[np.ndarray]:
     """The distribution from which a token is sampled after n rejections, unnormalised."""
     beta = _overlap(p, q, rho)
     accepted = _any_of(beta, n) / beta if beta > 0 else float(n)

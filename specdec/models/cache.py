@@ -29,7 +29,7 @@ LARGEST_STACK = 1 << 28
 """The most bytes of a tensor that joins the buffers of layers. Making it takes their memory a second time."""
 
 
-def _moved(prefix: int, nodes: Sequence[int]) -> tuple[int, list[int]]:
+def _moves(prefix: int, nodes: Sequence[int]) -> tuple[int, list[int]]:
     """The first place to which committed nodes must be moved, and the present places of the nodes to move.
 
     Nodes that lie directly behind the prefix already are left out: 9 and [0, 2, 5] give (10, [11, 14]).
@@ -48,18 +48,18 @@ class StackedCache:
         layers, heads, size = shape
         self.buffer = torch.empty(layers, heads, 0, size, dtype=dtype, device=device)
 
-    def reserved(self, used: int, end: int) -> Tensor:
-        """A view of the first `end` places, `used` of which are filled. A buffer that is too small grows."""
+    def reserved(self, length: int, end: int) -> Tensor:
+        """A view of the first `end` places, `length` of them filled. A buffer that is too small grows."""
         if end > self.buffer.shape[2]:
             layers, heads, _, size = self.buffer.shape
             larger = self.buffer.new_empty(layers, heads, end + CHUNK, size)
-            larger[:, :, :used] = self.buffer[:, :, :used]
+            larger[:, :, :length] = self.buffer[:, :, :length]
             self.buffer = larger
         return self.buffer[:, :, :end]
 
     def commit(self, prefix: int, nodes: Sequence[int]) -> None:
         """Moves these pending nodes to the end of a prefix of `prefix` tokens."""
-        first, rows = _moved(prefix, nodes)
+        first, rows = _moves(prefix, nodes)
         if rows:
             indices = upload(rows, self.buffer.device)
             self.buffer[:, :, first : first + len(rows)] = self.buffer.index_select(2, indices)
@@ -121,9 +121,9 @@ class BufferLayer(DynamicLayer):
         # The window is counted from the end of the prefix, as in the masks, so all pending nodes are in view.
         return 0 if self.window is None else max(0, self.committed - self.window + 1)
 
-    def _grow(self, needed: int) -> None:
-        self.keys = self._larger(self.keys, needed + CHUNK)
-        self.values = self._larger(self.values, needed + CHUNK)
+    def _grow(self, columns: int) -> None:
+        self.keys = self._larger(self.keys, columns + CHUNK)
+        self.values = self._larger(self.values, columns + CHUNK)
         self.moved = True
 
     def _larger(self, buffer: Tensor, capacity: int) -> Tensor:
@@ -148,7 +148,7 @@ class TreeCache(Cache):
 
     def commit(self, prefix: int, nodes: Sequence[int]) -> None:
         """Commits these pending nodes after a prefix of `prefix` tokens, and drops all others."""
-        first, rows = _moved(prefix, nodes)
+        first, rows = _moves(prefix, nodes)
         if rows:
             self._gather(first, rows)
         self.commit_all(prefix + len(nodes))

@@ -38,8 +38,8 @@ def converted_folder(path: Path, form: str, files: Sequence[Path]) -> Path:
     """
     states = [file.stat() for file in files]
     content = [(each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in states]
-    about = (str(path.resolve()), form), (VERSION, *content)
-    return _cache() / "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:24] for part in about)
+    parts = (str(path.resolve()), form), (VERSION, *content)
+    return _cache() / "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:24] for part in parts)
 
 
 def made(folder: Path, write: Callable[[Path], None]) -> Path:
@@ -58,7 +58,7 @@ def made(folder: Path, write: Callable[[Path], None]) -> Path:
         new = Path(tempfile.mkdtemp(prefix=f"{of_model}-", dir=cache))
         try:
             write(new)
-            (new / LIST).write_text(json.dumps(_listed(new)))
+            (new / LIST).write_text(json.dumps(_file_list(new)))
             make_private(new)
             new.rename(folder)
         finally:
@@ -69,7 +69,7 @@ def made(folder: Path, write: Callable[[Path], None]) -> Path:
 def whole(folder: Path) -> bool:
     """Whether a folder exists and its files match its list, which was written when it was complete."""
     try:
-        return json.loads((folder / LIST).read_text()) == _listed(folder)
+        return json.loads((folder / LIST).read_text()) == _file_list(folder)
     except (OSError, ValueError):
         return False
 
@@ -84,7 +84,7 @@ def _cache() -> Path:
     return folder
 
 
-def _listed(folder: Path) -> dict[str, list[Any]]:
+def _file_list(folder: Path) -> dict[str, list[Any]]:
     """Size and checksum of each file of a folder, except the file that stores this list."""
     files = [file for file in folder.iterdir() if file.is_file() and file.name != LIST]
     return {file.name: [file.stat().st_size, quick_checksum(file)] for file in files}

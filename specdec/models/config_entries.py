@@ -75,15 +75,15 @@ def _check_no_code_or_file(key: str, value: Any, name: str) -> None:
 
 def check_quantisation(config: Any, name: str) -> None:
     """ValueError where the weights are quantised in a way that this installation can't read."""
-    asked = getattr(config, "quantization_config", None)
-    if not asked:
+    entry = getattr(config, "quantization_config", None)
+    if not entry:
         return
-    method = asked.get("quant_method") if isinstance(asked, Mapping) else getattr(asked, "quant_method", None)
+    method = entry.get("quant_method") if isinstance(entry, Mapping) else getattr(entry, "quant_method", None)
     try:
-        known = transformers.quantizers.AutoHfQuantizer
-        if isinstance(asked, Mapping) and not known.supports_quant_method(dict(asked)):
+        quantisers = transformers.quantizers.AutoHfQuantizer
+        if isinstance(entry, Mapping) and not quantisers.supports_quant_method(dict(entry)):
             raise ValueError("transformers knows no such method")
-        quantiser = known.from_config(copy.deepcopy(asked), pre_quantized=True)
+        quantiser = quantisers.from_config(copy.deepcopy(entry), pre_quantized=True)
         quantiser.validate_environment(device_map=None, weights_only=True)
     except Exception as error:  # packages that are missing or too old, no GPU, entries that make no sense
         cause = cause_of(error)

@@ -43,13 +43,13 @@ def container_limit(root: Path = Path("/sys/fs/cgroup")) -> int:
 
     root: the folder of the system's cgroup files.
     """
-    for folder, limit, used, given_back in _CGROUPS:
+    for folder, limit, usage, given_back in _CGROUPS:
         try:
             most = (root / folder / limit).read_text().strip()
-            taken = int((root / folder / used).read_text())
+            used_bytes = int((root / folder / usage).read_text())
             entries = dict(line.split() for line in (root / folder / "memory.stat").read_text().splitlines())
         except OSError:
             continue
         if most != "max":
-            return int(most) - taken + int(entries[given_back])
+            return int(most) - used_bytes + int(entries[given_back])
     return 1 << 62

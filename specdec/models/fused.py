@@ -64,8 +64,8 @@ class FusedForward:
         dtype, width = decoder.embedding.dtype, decoder.embedding.shape[1]
         if dtype not in KEYS or width > WIDEST:
             raise ValueError(f"no kernel for hidden states of {width} numbers in {dtype}")
-        if others := {type(layer.act).__name__ for layer in decoder.layers} - SILU:
-            raise ValueError(f"no kernel for the activation {others.pop()}")
+        if unsupported := {type(layer.act).__name__ for layer in decoder.layers} - SILU:
+            raise ValueError(f"no kernel for the activation {unsupported.pop()}")
         self.decoder = decoder
 
     def hidden(self, token_ids: Tensor, texts: TextTable) -> Tensor:
@@ -260,11 +260,11 @@ def _attend(
         across = tl.load(key + place[None] * size + column[:, None], exists[None] & inside[:, None], 0.0)
         score = tl.dot(query, across, input_precision="ieee") * scale
         sees = exists[None] & (node < nodes)[:, None]
-        # `held` changes only at multiples of `aligned`, so that many numbers are read at once
+        # `is_new` changes only at multiples of `aligned`, so that many numbers are read at once
         pending = tl.multiple_of(start - column_0, aligned) + tl.arange(0, keys)
-        held = (pending >= 0) & (pending < columns)
+        is_new = (pending >= 0) & (pending < columns)
         mask = masks + (text * rows + node)[:, None] * columns + pending[None]
-        sees &= (place < prefix)[None] | (tl.load(mask, held[None] & real[:, None], 0.0) == 0)
+        sees &= (place < prefix)[None] | (tl.load(mask, is_new[None] & real[:, None], 0.0) == 0)
         score = tl.where(sees, score, float("-inf"))
         new = tl.maximum(largest, tl.max(score, 1))
         safe = tl.where(new == float("-inf"), 0.0, new)
@@ -298,9 +298,9 @@ def _combine(
     for first in range(0, pieces, summed):
         some = place + (first + piece) * group
         total = tl.load(sums + some * 2 + 1)
-        used = total > 0
-        factor = tl.exp(tl.load(sums + some * 2, used, float("-inf")) - top)
-        mix = tl.load(mixes + some[:, None] * size + column[None], used[:, None] & inside[None], 0.0)
+        nonempty = total > 0
+        factor = tl.exp(tl.load(sums + some * 2, nonempty, float("-inf")) - top)
+        mix = tl.load(mixes + some[:, None] * size + column[None], nonempty[:, None] & inside[None], 0.0)
         result += tl.sum(mix * factor[:, None], 0)
         divisor += tl.sum(total * factor)
     result = result / tl.where(divisor == 0, 1.0, divisor)

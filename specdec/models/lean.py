@@ -156,6 +156,15 @@ def is_known(model: nn.Module) -> bool:
     return name in KNOWN and type(model) is getattr(transformers, name)
 
 
+def has_window(config: transformers.PretrainedConfig) -> bool:
+    """Whether a model of `KNOWN` has a sliding window that hides tokens from other tokens of the context."""
+    if config.model_type == "llama":  # its class ignores windows
+        return False
+    window = getattr(config, "use_sliding_window", True) and getattr(config, "sliding_window", None)
+    slides = "sliding_attention" in (getattr(config, "layer_types", None) or ["sliding_attention"])
+    return bool(window) and slides and window < config.max_position_embeddings
+
+
 def check_known(model: transformers.PreTrainedModel) -> None:
     """ValueError for classes outside `KNOWN`, other rotary embeddings, changed modules or several devices."""
     if not is_known(model):

@@ -71,7 +71,7 @@ def load_hf_model(
             if dtype not in ("auto", ROUNDED):
                 raise
     folder = source.fetch(report)
-    model = _placed(source.name, folder, placement, read_as, report)
+    model = _load_to_device(source.name, folder, placement, read_as, report)
     if output_ids is not None:
         restrict(model, chosen_ids(output_ids, len(model.get_output_embeddings().weight), ends_of(model)))
     if dtype == ROUNDED:
@@ -123,15 +123,15 @@ def _form(dtype: str | torch.dtype) -> str:
 
 def _packed(source: Source, form: str, report: Report, output_ids: int | Sequence[int] | None) -> HFModel:
     if isinstance(source, GGUFSource):
-        folder, whole = source.fetch(report, form), source.path
+        folder, path = source.fetch(report, form), source.path
     else:
-        whole = source.fetch(report).resolve()
-        folder = rounded_folder(source.name, whole, form, report)
+        path = source.fetch(report).resolve()
+        folder = rounded_folder(source.name, path, form, report)
     report(Progress("checking", source.name))
-    return PackedModel(folder, _shown_name(source.name), partial(_whole, whole), output_ids)
+    return PackedModel(folder, _shown_name(source.name), partial(_load_in_bfloat16, path), output_ids)
 
 
-def _whole(path: Path) -> transformers.PreTrainedModel:
+def _load_in_bfloat16(path: Path) -> transformers.PreTrainedModel:
     """Load the model of a GGUF file or folder in bfloat16."""
     source = find_source(path)
     return _read(source.name, source.fetch(), dtype=torch.bfloat16)
@@ -152,8 +152,8 @@ def checked_device(device: str | torch.device, argument: str = "device") -> torc
     # "mps" is left out: races need float64, which it lacks.
     if placement is None or placement.type not in ("cpu", "cuda"):
         raise ValueError(f'{argument} = {device!r:.60} is none of "auto", "cpu", "cuda", "cuda:1", ...')
-    there = 1 if placement.type == "cpu" else torch.cuda.device_count()
-    if (placement.index or 0) >= there:
+    num_devices = 1 if placement.type == "cpu" else torch.cuda.device_count()
+    if (placement.index or 0) >= num_devices:
         raise ValueError(
             f'{argument} = {device!r:.60}: this machine has no such device; "cpu" or "auto" work'
         )
@@ -204,7 +204,7 @@ def _weights_reported(name: str, report: Report) -> Iterator[None]:
         set_tqdm_hook(previous)
 
 
-def _placed(
+def _load_to_device(
     name: str, folder: Path, device: torch.device | None, dtype: str | torch.dtype, report: Report
 ) -> transformers.PreTrainedModel:
     """Loads the model in a folder to this device; if it is None, to all GPUs."""
@@ -218,14 +218,14 @@ def _placed(
 def _read(name: str, folder: Path, **options: Any) -> transformers.PreTrainedModel:
     options |= {"use_safetensors": True, "local_files_only": True, "trust_remote_code": False}
     try:
-        read: Any = transformers.AutoModelForCausalLM.from_pretrained(
+        result: Any = transformers.AutoModelForCausalLM.from_pretrained(
             folder, **options, output_loading_info=True
         )
     except torch.OutOfMemoryError:
         raise
     except _BROKEN as error:
         raise ValueError(_load_problem(name, folder, error)) from error
-    model, info = read
+    model, info = result
     if missing := sorted(info["missing_keys"]):
         # transformers would replace the missing weights with random numbers
         raise ValueError(f"{name!r} lacks {len(missing):,} weights, the first of them {missing[0]!r}")

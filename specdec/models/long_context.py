@@ -86,7 +86,7 @@ def _check_of(original: transformers.PreTrainedModel) -> Check:
         for place in PADS_AT:  # padding is sampled like any other token, and RoBERTa does not count it
             plain.tokens.insert(place, pad)
     end = min(model.context_length, max(lengths(module.config), default=SMALL) + ROOM)
-    return Check(model, plain, lambda of: ((SCRIPTS[of], end - BEHIND), (list(_strides(of, end)), 0)), LIMIT)
+    return Check(model, plain, lambda i: ((SCRIPTS[i], end - BEHIND), (list(_strides(i, end)), 0)), LIMIT)
 
 
 def _strides(capability: Capability, end: int) -> Iterator[ScriptedForward]:

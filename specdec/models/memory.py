@@ -199,15 +199,15 @@ def check_fits(plans: Iterable[Placement]) -> None:
 
     A packed copy of the weights is not counted: if there is no room for it (`lean.has_room`), none is made.
     """
-    at: dict[str, list[Placement]] = {}
+    by_place: dict[str, list[Placement]] = {}
     for plan in plans:
-        at.setdefault(free_memory.place(plan.device), []).append(plan)
-    for where, models in at.items():
-        needed, there = sum(model.need.least for model in models), free_memory.free(where)
-        if needed > there:
-            each = " and ".join(_described(model) for model in models)
+        by_place.setdefault(free_memory.place(plan.device), []).append(plan)
+    for where, models in by_place.items():
+        need, free = sum(model.need.least for model in models), free_memory.free(where)
+        if need > free:
+            each = " and ".join(_need_in_words(model) for model in models)
             raise ValueError(
-                f"not enough memory: {each}; {gigabytes(there)} are free{_named(where)}. Nothing was loaded"
+                f"not enough memory: {each}; {gigabytes(free)} are free{_where(where)}. Nothing was loaded"
             )
 
 
@@ -216,12 +216,12 @@ def gigabytes(number: int) -> str:
     return f"{number / 1e9:,.1f} GB" if number >= 1e8 else f"{number / 1e6:,.0f} MB"
 
 
-def _described(plan: Placement) -> str:
+def _need_in_words(plan: Placement) -> str:
     total, weights = gigabytes(plan.need.least), gigabytes(plan.need.weights)
     return f"{plan.name} needs about {total} in {plan.dtype} (weights {weights})"
 
 
-def _named(where: str) -> str:
+def _where(where: str) -> str:
     return {"cpu": "", "auto": " on the GPUs and in main memory"}.get(where, f" on {where}")
 
 

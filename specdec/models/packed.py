@@ -38,7 +38,7 @@ class PackedError(ValueError):
 class PackedModel(HFModel):
     """A Llama, Mistral, Qwen 2 or Qwen 3 on a CPU. It reads the matrices that `packed_file` wrote.
 
-    folder: the folder of that file. whole: loads the model of transformers in bfloat16, see `module`.
+    folder: the folder of that file. load_module: loads the model of transformers in bfloat16, see `module`.
     output_ids: the only ids that it scores (see `draft_ids` of `load_pair`); None for all. Raises PackedError
     if the self-check fails.
     """
@@ -47,11 +47,11 @@ class PackedModel(HFModel):
         self,
         folder: Path,
         name: str,
-        whole: Callable[[], transformers.PreTrainedModel],
+        load_module: Callable[[], transformers.PreTrainedModel],
         output_ids: int | Sequence[int] | None = None,
     ):
         self.name, self.files = name, None
-        self.folder, self._whole, self._output_ids = folder, whole, output_ids
+        self.folder, self._load_module, self._output_ids = folder, load_module, output_ids
         with explained(name), torch.inference_mode():
             self._prepared = _prepared(folder, name)
             if output_ids is not None:
@@ -60,7 +60,7 @@ class PackedModel(HFModel):
     @cached_property
     def module(self) -> transformers.PreTrainedModel:  # type: ignore[override]  # made when it is asked for
         """The model of transformers in bfloat16, made when it is first used; decoding does not need it."""
-        return self._whole()
+        return self._load_module()
 
     @property
     def embedding(self) -> torch.Tensor:
@@ -75,7 +75,7 @@ class PackedModel(HFModel):
         return decoder.matrices
 
     def __reduce__(self) -> tuple[Callable[..., PackedModel], tuple, bool]:  # type: ignore[override]
-        arguments = self.folder, self.name, self._whole, self._output_ids
+        arguments = self.folder, self.name, self._load_module, self._output_ids
         return PackedModel, arguments, isinstance(self.decoder, FrequentFirst)
 
     def __setstate__(self, frequent_first: bool) -> None:
@@ -121,13 +121,13 @@ def _prepared(folder: Path, name: str) -> PreparedModel:
         *(context_length(config), COMPILED, decoder),
     )
     model = explained_model(model, TREES)
-    passed = passed_checks.folder_of(hashlib.sha256((folder / LIST).read_bytes()).hexdigest())
-    if passed is not None and passed_checks.holds(passed, model):
+    checks = passed_checks.folder_of(hashlib.sha256((folder / LIST).read_bytes()).hexdigest())
+    if checks is not None and passed_checks.holds(checks, model):
         return model
     fault = long_context_check(skeleton(config, matrices)).fault(COMPILED) or packed_fault(model, matrices)
     if fault is not None:
         logging.warning("%s is not decoded in the bits of its file: in these bits it %s", name, fault)
         raise PackedError(f"{name} {fault}")
-    if passed is not None:
-        passed_checks.remember(passed, model)
+    if checks is not None:
+        passed_checks.remember(checks, model)
     return model

@@ -56,12 +56,12 @@ class FrequentFirst(PackedDecoder):
 
     def __init__(self, model: Outline, matrices: PackedMatrices):
         super().__init__(model, matrices)
-        whole, kind, _ = self._matrix(self._output)
-        parts = (whole.weights[: FIRST // at.LANES], whole.weights[FIRST // at.LANES :])
-        packed = [whole._replace(weights=weights) for weights in parts]
-        first, others = (self._records([(part, kind, part.outputs)], gated=False) for part in packed)
-        self._others = self._plan.copy()
-        self._others["layers"], self._others["head"] = 0, others
+        head, kind, _ = self._matrix(self._output)
+        parts = (head.weights[: FIRST // at.LANES], head.weights[FIRST // at.LANES :])
+        packed = [head._replace(weights=weights) for weights in parts]
+        first, remainder = (self._records([(part, kind, part.outputs)], gated=False) for part in packed)
+        self._remainder = self._plan.copy()
+        self._remainder["layers"], self._remainder["head"] = 0, remainder
         self._plan["head"] = first
 
     @staticmethod
@@ -83,5 +83,5 @@ class FrequentFirst(PackedDecoder):
         if len(unsure):
             count, columns = len(unsure), super()._columns - FIRST
             table = np.zeros(0, dtype=at.ROW)  # no rows: this plan has no layers
-            full[unsure, FIRST:] = self._run(self._others, x[unsure], count, columns, table, 0)
+            full[unsure, FIRST:] = self._run(self._remainder, x[unsure], count, columns, table, 0)
         return full[:, : self.scored_ids]

@@ -84,10 +84,10 @@ def load_partial(folder: Path, target: HFModel, device: str = "auto", dtype: str
         config = transformers.LlamaConfig(**json.loads((folder / CONFIG).read_text()))
         weights = load_file(folder / WEIGHTS)
         embedding = target.embedding
-        wanted = config.vocab_size, weights[PROJECTION].shape[1]
-        if tuple(embedding.shape) != wanted:
+        shape = config.vocab_size, weights[PROJECTION].shape[1]
+        if tuple(embedding.shape) != shape:
             raise ValueError(
-                f"it reads an embedding of {wanted[0]:,} by {wanted[1]:,} numbers, and this target's has "
+                f"it reads an embedding of {shape[0]:,} by {shape[1]:,} numbers, and this target's has "
                 f"{embedding.shape[0]:,} by {embedding.shape[1]:,}"
             )
         chosen = target.dtype if dtype in ("auto", PACKED, FOUR_BITS) else checked_dtype(dtype)

@@ -30,21 +30,22 @@ class PartialHead(nn.Linear):
         return spread(super().forward(hidden), self)
 
 
-def chosen_ids(wanted: int | Sequence[int], vocab_size: int, ends: Iterable[int]) -> Tensor:
-    """The ids of `load_pair(draft_ids=wanted)`, int64 in rising order; ValueError names a bad one.
+def chosen_ids(draft_ids: int | Sequence[int], vocab_size: int, ends: Iterable[int]) -> Tensor:
+    """The ids of `load_pair(draft_ids=...)`, int64 in rising order; ValueError names a bad one.
 
-    wanted: the ids, or a number n: the first n ids, and those that end a text. Tokenizers of byte pairs
+    draft_ids: the ids, or a number n: the first n ids, and those that end a text. Tokenizers of byte pairs
     number their strings in the order in which they were merged, the most frequent first.
     """
-    if integer(wanted) is not None:
+    if integer(draft_ids) is not None:
         ids = {
-            *range(whole("draft_ids", wanted, 1, vocab_size)),
+            *range(whole("draft_ids", draft_ids, 2, vocab_size)),
             *(each for each in ends if each < vocab_size),
         }
     else:
-        ids = {*integers("draft_ids", wanted)}
-        if not ids or min(ids) < 0 or max(ids) >= vocab_size:
-            raise ValueError(f"draft_ids = {wanted!r:.60} are not ids from 0 to {vocab_size - 1:,}")
+        ids = {*integers("draft_ids", draft_ids)}
+        if len(ids) < 2 or min(ids) < 0 or max(ids) >= vocab_size:
+            limits = f"two or more ids from 0 to {vocab_size - 1:,}"
+            raise ValueError(f"draft_ids = {draft_ids!r:.60} are not {limits}")
     return torch.tensor(sorted(ids))
 
 

@@ -54,20 +54,20 @@ def folder_of(files: str, *more: str) -> Path | None:
     return cache and cache / "-".join(names)
 
 
-def holds(passed: Path, model: PreparedModel) -> bool:
+def holds(checks: Path, model: PreparedModel) -> bool:
     """Whether the model still gives the logits whose checksum is in this folder."""
     try:
-        return (passed / LOGITS).read_text() == fingerprint(model)
+        return (checks / LOGITS).read_text() == fingerprint(model)
     except (OSError, ValueError):
         return False
 
 
-def stored_weights(passed: Path) -> dict[str, Tensor] | None:
+def stored_weights(checks: Path) -> dict[str, Tensor] | None:
     """The packed weights in this folder, mapped into memory; None if the folder is missing or damaged."""
-    return load_file(passed / WEIGHTS) if whole(passed) else None
+    return load_file(checks / WEIGHTS) if whole(checks) else None
 
 
-def remember(passed: Path, model: PreparedModel) -> None:
+def remember(checks: Path, model: PreparedModel) -> None:
     """Records that a model passed its check, and writes the model's packed weights. Earlier records are
     replaced.
 
@@ -83,7 +83,7 @@ def remember(passed: Path, model: PreparedModel) -> None:
             save_file(model.decoder.packed_tensors(), folder / WEIGHTS)
 
     with suppress(OSError, SafetensorError, NotImplementedError):  # the last: the disk has no locks
-        made(passed, write)
+        made(checks, write)
 
 
 def fingerprint(model: PreparedModel) -> str:

@@ -19,7 +19,7 @@ from specdec.models import passed_checks
 from specdec.models.base import PreparedModel, SessionKind
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.decoder import CompiledDecoder
-from specdec.models.lean import is_known
+from specdec.models.lean import has_window, is_known
 from specdec.models.long_context import CHECKED, long_context_check
 from specdec.models.selfcheck import PlainForwards, explained, short_check
 from specdec.models.session_kinds import (
@@ -52,33 +52,33 @@ def prepare(module: transformers.PreTrainedModel, name: str, files: str | None =
     ValueError, with the model's name, if it can't be run as a causal language model.
     """
     with explained(name), evaluating(module), torch.inference_mode():
-        passed = None
+        checks = None
         if files is not None and _compiles(module, module.device):
-            passed = passed_checks.folder_of(files, type(module).__name__, str(module.dtype))
-        if passed is not None and (remembered := _remembered(module, name, passed)) is not None:
+            checks = passed_checks.folder_of(files, type(module).__name__, str(module.dtype))
+        if checks is not None and (remembered := _model_of_checks(module, name, checks)) is not None:
             return remembered
         check_sound(module)
         model = _checked(module, name)
-        if passed is not None and model.kind is COMPILED and not model.note:
-            passed_checks.remember(passed, model)
+        if checks is not None and model.kind is COMPILED and not model.note:
+            passed_checks.remember(checks, model)
             # mapped weights take no memory of their own
-            return _remembered(module, name, passed) or model
+            return _model_of_checks(module, name, checks) or model
         return model
 
 
-def _remembered(module: transformers.PreTrainedModel, name: str, passed: Path) -> PreparedModel | None:
+def _model_of_checks(module: transformers.PreTrainedModel, name: str, checks: Path) -> PreparedModel | None:
     """The module with the compiled forward pass, if this folder shows that it once passed the self-check.
 
     None if there is no such folder, or if the logits differ from those of the check.
     """
-    stored = passed_checks.stored_weights(passed)
-    if stored is None:
+    weights = passed_checks.stored_weights(checks)
+    if weights is None:
         return None
     head: Any = module.get_output_embeddings()
     vocab_size = getattr(head, "vocab_size", len(head.weight))  # a `PartialHead` scores a part of it
     model = unchecked(module, name, torch.device("cpu"), vocab_size)
-    model = replace(model, kind=COMPILED, decoder=CompiledDecoder(module, stored))
-    return explained_model(model, TREES) if passed_checks.holds(passed, model) else None
+    model = replace(model, kind=COMPILED, decoder=CompiledDecoder(module, weights))
+    return explained_model(model, TREES) if passed_checks.holds(checks, model) else None
 
 
 def _checked(module: transformers.PreTrainedModel, name: str) -> PreparedModel:
@@ -98,13 +98,13 @@ def _checked(module: transformers.PreTrainedModel, name: str) -> PreparedModel:
         faults[kind.name] = result
     model = explained_model(model, _reason(model, faults))
     if refused := [f"its {each.name} forward {faults[each.name]}" for each in OWN if each.name in faults]:
-        model = _noted(model, "a slower forward is used", "; ".join(refused))
+        model = _with_note(model, "a slower forward is used", "; ".join(refused))
     if model.kind is PLAIN:
         slow = "each token is a forward over all text, which is slow"
-        model = _noted(model, f"its own cache {faults[STEPPING.name]}", slow)
+        model = _with_note(model, f"its own cache {faults[STEPPING.name]}", slow)
     if long.missing is not None:
-        beyond = f"unchecked beyond {CHECKED} tokens, because no small copy of it could be made"
-        model = _noted(model, beyond, long.missing)
+        limit = f"unchecked beyond {CHECKED} tokens, because no small copy of it could be made"
+        model = _with_note(model, limit, long.missing)
     return model
 
 
@@ -116,7 +116,7 @@ def _compiles(module: transformers.PreTrainedModel, device: torch.device) -> boo
 def _kinds(model: PreparedModel) -> Iterator[SessionKind]:
     """Kinds of sessions that may suit the model, the best first."""
     if not getattr(model.module, "_is_stateful", False):
-        if is_known(model.module):
+        if is_known(model.module) and not has_window(model.config):
             yield from OWN if _compiles(model.module, model.device) else (LEAN,)
         yield from tree_kinds(model.config)
         yield from sequence_kinds(model.config)
@@ -147,11 +147,11 @@ def explained_model(model: PreparedModel, reason: str) -> PreparedModel:
     return replace(model, capability_reason=f"{model.name} {reason}.")
 
 
-def _noted(model: PreparedModel, fact: str, detail: str) -> PreparedModel:
+def _with_note(model: PreparedModel, fact: str, detail: str) -> PreparedModel:
     note = f"{fact} ({detail})"
     logging.warning("%s: %s", model.name, note)
-    both = "; ".join(filter(None, (model.note, note)))
-    return replace(model, note=both, capability_reason=f"{model.capability_reason} Note: {note}.")
+    notes = "; ".join(filter(None, (model.note, note)))
+    return replace(model, note=notes, capability_reason=f"{model.capability_reason} Note: {note}.")
 
 
 def _input_device(model: transformers.PreTrainedModel) -> torch.device:

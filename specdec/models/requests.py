@@ -47,9 +47,9 @@ def answered(work: Generator[Any, Any, _T]) -> _T:
     answer = None
     while True:
         try:
-            reached = work.send(answer)
+            result = work.send(answer)
         except StopIteration as end:
             return end.value
-        if not isinstance(reached, Request):
-            return reached
-        answer = reached.answer()
+        if not isinstance(result, Request):
+            return result
+        answer = result.answer()

@@ -18,6 +18,7 @@ from specdec.models.gguf.header import BrokenFileError
 from specdec.models.gguf.weights import Stored, check_shapes
 from specdec.models.kernels.compiled import expected
 from specdec.models.kernels.layout import GROUP, QUANTISED
+from specdec.models.lean import has_window
 from specdec.models.memory import tensor_shapes
 from specdec.models.outline import Outline
 from specdec.models.packed_file import EMBEDDING, HEAD, ROUNDED_KINDS, write_packed
@@ -37,8 +38,7 @@ def rounded_bytes(config: PreTrainedConfig, form: str) -> int | None:
 
     form: a key of `ROUNDED_KINDS`.
     """
-    window = getattr(config, "use_sliding_window", True) and getattr(config, "sliding_window", None)
-    if not expected() or window or getattr(config, "hidden_act", "silu") != "silu":
+    if not expected() or has_window(config) or getattr(config, "hidden_act", "silu") != "silu":
         return None
     try:
         parts = Outline(config, {}).modules()
@@ -93,9 +93,9 @@ def _stored(files: list[Path], config: PreTrainedConfig) -> Iterator[Stored]:
         tensors = {name if name == HEAD else f"model.{name}": tensor for name, tensor in tensors.items()}
     if config.tie_word_embeddings and EMBEDDING not in tensors and HEAD in tensors:
         tensors[EMBEDDING] = tensors[HEAD]
-    wanted = tensor_shapes(config)
+    expected = tensor_shapes(config)
     for name, tensor in tensors.items():
-        if name not in wanted:
+        if name not in expected:
             continue
         if tensor.dtype == torch.float64:
             tensor = tensor.float()

@@ -230,7 +230,7 @@ def short_check(model: PreparedModel, plain: PlainForwards) -> Check:
     prefix = max(1, min(PREFIX_LENGTH, model.context_length - 12))
     always, most = LIMITS.get(model.dtype, LIMITS[torch.bfloat16])
     own = ROUNDING[plain.in_float32] * plain.own_error(model, prefix)
-    return Check(model, plain, lambda of: [(SCRIPTS[of], prefix)], min(most, max(always, own)))
+    return Check(model, plain, lambda i: [(SCRIPTS[i], prefix)], min(most, max(always, own)))
 
 
 def session_fault(model: PreparedModel, plain: Rows, scripts: Scripts, limit: float) -> str | None:

@@ -205,14 +205,14 @@ def _shorten(config: PretrainedConfig) -> None:
     count, shared = _first("layers", own), own.get("num_kv_shared_layers") or 0
     if count < 2:
         return
-    listed = {k: v for k, v in own.items() if isinstance(v, (list, tuple)) and v}
-    numbers = {k: v for k, v in listed.items() if KINDS.get(k) == "layer numbers"}
-    lists = {k: v for k, v in listed.items() if len(v) == count and k not in numbers}
+    entries = {k: v for k, v in own.items() if isinstance(v, (list, tuple)) and v}
+    numbers = {k: v for k, v in entries.items() if KINDS.get(k) == "layer numbers"}
+    lists = {k: v for k, v in entries.items() if len(v) == count and k not in numbers}
     flags = [[i in v for i in range(count)] for v in numbers.values()]
     if lists or numbers:
         layers = _of_each_kind([*lists.values(), *flags, [i >= count - shared for i in range(count)]])
     else:
-        patterns = [len(v) for k, v in listed.items() if k.endswith("_types")]
+        patterns = [len(v) for k, v in entries.items() if k.endswith("_types")]
         periods = [v for k, v in own.items() if KINDS.get(k) == "period" and type(v) is int]
         layers = list(range(1 + max((n for n in patterns + periods if n < count), default=1)))
     for k, v in own.items():

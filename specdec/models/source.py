@@ -160,13 +160,13 @@ class HubSource:
             for file in self.sizes
             if isinstance(try_to_load_from_cache(self.name, file, revision=self._commit), str)
         ]
-        needed = sum(size for file, size in self.sizes.items() if file not in cached)
+        missing = sum(size for file, size in self.sizes.items() if file not in cached)
         cache = Path(constants.HF_HUB_CACHE).absolute()
-        there = next(folder for folder in (cache, *cache.parents) if folder.exists())
-        free = shutil.disk_usage(there).free
-        if needed > free:
+        existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
+        free = shutil.disk_usage(existing).free
+        if missing > free:
             raise ValueError(
-                f"{self.name!r} needs {needed / 1e9:.1f} GB on disk, and {free / 1e9:.1f} GB are free"
+                f"{self.name!r} needs {missing / 1e9:.1f} GB on disk, and {free / 1e9:.1f} GB are free"
             )
 
 
@@ -232,11 +232,11 @@ def _bar(show: Callable[[int, int], None]) -> type[tqdm]:
         def __init__(self, *args: Any, **kwargs: Any):
             kwargs.pop("name", None)  # an argument of the client's own bars, which tqdm does not have
             super().__init__(*args, **(kwargs | {"disable": True}))
-            self.bytes, self.whole = kwargs.get("initial") or 0, kwargs.get("total") or 0
+            self.bytes, self.total = kwargs.get("initial") or 0, kwargs.get("total") or 0
 
         def update(self, n: float | None = 1) -> None:
             self.bytes += int(n or 0)
-            show(self.bytes, self.whole)
+            show(self.bytes, self.total)
 
         def update_transfer(self, n: float | None = 1) -> None:
             """Ignores the bytes sent over the network, which some downloads count separately."""

@@ -57,16 +57,16 @@ def indexed_files(index: Path, name: str) -> list[str]:
         entries = json.loads(index.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{name!r} has a broken {INDEX}: {error}".replace(str(index), INDEX)) from error
-    named = entries.get("weight_map") if isinstance(entries, dict) else None
-    if not isinstance(named, dict) or not named or not isinstance(entries.get("metadata"), dict):
+    files = entries.get("weight_map") if isinstance(entries, dict) else None
+    if not isinstance(files, dict) or not files or not isinstance(entries.get("metadata"), dict):
         raise ValueError(f"{name!r} has a broken {INDEX}: it lacks its metadata or its weight_map")
-    for tensor, file in named.items():
+    for tensor, file in files.items():
         if not isinstance(file, str) or not _PLAIN.fullmatch(file):
             raise ValueError(
                 f"{name!r} has a {INDEX} that puts {tensor[:80]!r} into {str(file)[:80]!r}: weights are read "
                 "from safetensors beside it only, pickled ones are never loaded"
             )
-    return sorted(set(named.values()))
+    return sorted(set(files.values()))
 
 
 def _check_lies_in(folder: Path, file: str, name: str) -> None:

@@ -31,8 +31,8 @@ def generation(trace: str) -> Bundle:
     if len(trace) > MOST_BYTES:
         picture += still.small("Too long to be played here; a run with detail=False is shorter.")
         return {"text/plain": plain, "text/html": card(picture)}
-    shown = page(json.dumps(_rounded(run), ensure_ascii=False, separators=(",", ":")), framed=True)
-    return {"text/plain": plain, "text/html": framed(shown, picture, "A run of speculative decoding")}
+    player = page(json.dumps(_rounded(run), ensure_ascii=False, separators=(",", ":")), framed=True)
+    return {"text/plain": plain, "text/html": framed(player, picture, "A run of speculative decoding")}
 
 
 def round(trace: str) -> Bundle:
@@ -58,8 +58,8 @@ def topology(paths: Sequence[tuple[int, ...]], plain: str) -> Bundle:
     """A drawing of a tree without tokens. plain: the text that is shown if HTML is not."""
     depth = max(map(len, paths), default=0)
     words = f"{len(paths)} drafted tokens, depth {depth}"
-    drawn = tree.drawing(paths, {}, {}) if 0 < len(paths) <= tree.MOST_NODES else ""
-    return {"text/plain": plain, "text/html": card(drawn + still.small(words))}
+    picture = tree.drawing(paths, {}, {}) if 0 < len(paths) <= tree.MOST_NODES else ""
+    return {"text/plain": plain, "text/html": card(picture + still.small(words))}
 
 
 def counts(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], plain: str) -> Bundle:

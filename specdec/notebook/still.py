@@ -26,8 +26,8 @@ def _token(text: str, kind: str) -> str:
 
 def legend(kinds: Iterable[str]) -> str:
     """The names of the kinds of tokens, each in its own style."""
-    there = set(kinds)
-    names = [kind for kind in _ELEMENTS if kind in there]
+    present = set(kinds)
+    names = [kind for kind in _ELEMENTS if kind in present]
     return f'<p class="small">{" · ".join(_token(kind, kind) for kind in names)}</p>' if names else ""
 
 

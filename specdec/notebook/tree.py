@@ -59,7 +59,7 @@ def _line(start: tuple[float, float], end: tuple[float, float], kind: str) -> st
 
 def _node(place: tuple[float, float], label: str, kind: str) -> str:
     x, y = place
-    shown = label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…"
-    words = f'<text x="{x + 9:g}" y="{y - 5:g}">{escape(shown)}</text>' if label else ""
+    text = label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…"
+    words = f'<text x="{x + 9:g}" y="{y - 5:g}">{escape(text)}</text>' if label else ""
     mark = f'<circle cx="{x:g}" cy="{y:g}" r="{_RADIUS}"></circle>'
     return f'<g class="{kind or "node"}"><title>{escape(label or kind or "drafted")}</title>{mark}{words}</g>'

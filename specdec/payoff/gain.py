@@ -81,7 +81,7 @@ class Payoff(NamedTuple):
     def sentences(self) -> list[str]:
         """Three sentences: what limits the gain, what would help most, and the gain without the main
         limit."""
-        limit, reached = max(self.without.items(), key=itemgetter(1))
+        limit, best = max(self.without.items(), key=itemgetter(1))
         help, helped = max(self.halved.items(), key=itemgetter(1))
         if self.pays:
             gain = (
@@ -95,7 +95,7 @@ class Payoff(NamedTuple):
             advice = "Halving a single limit would not be enough to make drafting pay."
         elif helped < self.speed_up * (1 + ERROR):
             advice = "Halving a single limit would change little."
-        if reached < self.speed_up * (1 + ERROR):
+        if best < self.speed_up * (1 + ERROR):
             last = "No single limit makes a difference, only several of them together."
             if self.drafted == MOST_DRAFTED:
                 last = f"Only the size of the largest tree, k = {MOST_DRAFTED}, limits the gain."
@@ -104,11 +104,11 @@ class Payoff(NamedTuple):
         more = {
             name: value for name, value in self.without.items() if value > self.speed_up and name != limit
         }
-        others = "".join(f", without {name} {value:.2f}" for name, value in more.items())
+        further = "".join(f", without {name} {value:.2f}" for name, value in more.items())
         return [
             f"{gain}; the main limit is {limit}.",
             advice,
-            f"Without {limit} drafting could reach {reached:.2f} times plain decoding{others}.",
+            f"Without {limit} drafting could reach {best:.2f} times plain decoding{further}.",
         ]
 
 

@@ -40,7 +40,7 @@ def measuring(pair: ModelPair, settings: RunSettings, texts: int = 1, thorough: 
     ValueError if the pair can't draft.
     """
     acceptance = yield from measuring_acceptance(pair, settings, thorough=thorough)
-    times = RoundTimes(kept=None)
+    times = RoundTimes(window=None)
     for together in sorted({1, texts}):
         trees = _SEQUENCES if only_sequences(pair) else _TREES
         sides = [_side(pair, settings, tree, together, times) for tree in trees]

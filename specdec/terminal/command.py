@@ -35,10 +35,10 @@ _PAGE = Path(__file__).resolve().parent.parent.parent / "app.py"
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Decode, or run another command and exit with its code. A ValueError is a user's mistake."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and (given[0] in COMMANDS or given[0] == "serve"):
-        sys.exit(_hand_over(given[0], given[1:]))
-    decode(parser().parse_args(given))
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and (words[0] in COMMANDS or words[0] == "serve"):
+        sys.exit(_hand_over(words[0], words[1:]))
+    decode(parser().parse_args(words))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -163,9 +163,9 @@ def _compare(
     print(columns([[name, *cells] for name, cells in lines]))
 
 
-def _prompt(given: str | None) -> str:
-    if given is not None:
-        return given
+def _prompt(prompt: str | None) -> str:
+    if prompt is not None:
+        return prompt
     try:
         text = "" if sys.stdin.isatty() else sys.stdin.read().removesuffix("\n")
     except UnicodeDecodeError as error:

@@ -42,16 +42,16 @@ def painted(token: Token, colours: bool) -> str:
     if colours:
         colour = _COLOURS[token.kind]
         return f"{colour}{text}{_END}" if colour else text
-    before, after = _MARKS[token.kind]
+    start, end = _MARKS[token.kind]
     words = text.strip()
-    return text.replace(words, f"{before}{words}{after}", 1) if words else text
+    return text.replace(words, f"{start}{words}{end}", 1) if words else text
 
 
 def legend(tokens: Iterable[Token], colours: bool) -> str:
     """The explanation of the colours or marks of these tokens; empty if all tokens were sampled without a
     draft."""
-    there = {token.kind for token in tokens} - {"sampled"}
-    return ", ".join(painted(Token(0, kind, kind), colours) for kind in _COLOURS if kind in there)
+    kinds = {token.kind for token in tokens} - {"sampled"}
+    return ", ".join(painted(Token(0, kind, kind), colours) for kind in _COLOURS if kind in kinds)
 
 
 def explained(record: Generation) -> str:
@@ -65,8 +65,8 @@ def _table(candidates: Iterable[Candidate]) -> str:
     head = ["drafted", "depth", "expected tokens", "draft ms", "target ms", "rest ms", "tokens/s", ""]
     rows = []
     for each in candidates:
-        spent = each.milliseconds
-        times = [f"{value:.2f}" for value in (each.expected_tokens, spent.draft, spent.target, spent.rest)]
+        round = each.milliseconds
+        times = [f"{value:.2f}" for value in (each.expected_tokens, round.draft, round.target, round.rest)]
         depth = max(map(len, each.paths), default=0)
         mark = "chosen" if each.chosen else ""
         rows.append([str(len(each.paths)), str(depth), *times, f"{each.tokens_per_second:.0f}", mark])

@@ -52,8 +52,8 @@ def ersd_acceptance(p: Distribution, q: Distribution) -> Tensor:
     p, q = p.gather(-1, order), q.gather(-1, order)
     p_from = p.flip(-1).cumsum(-1).flip(-1)
     q_before = q.cumsum(-1) - q
-    both = (p > 0) & (q > 0)
-    return torch.where(both, 1 / (p_from / p + q_before / q), 0).sum(-1)
+    positive = (p > 0) & (q > 0)
+    return torch.where(positive, 1 / (p_from / p + q_before / q), 0).sum(-1)
 
 
 def ersd_total_variation_bound(p: Distribution, q: Distribution) -> Tensor:

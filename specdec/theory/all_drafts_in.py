@@ -40,8 +40,8 @@ def outside_of_draws(q: np.ndarray, n: int) -> Outside:
 
     H is the set of the first m tokens; the result is a function of m. This is not in the paper.
     """
-    rest = _mass_above(q)
-    return lambda m: 1 - (1 - np.minimum(rest[m], 1.0)) ** n
+    tail = _mass_above(q)
+    return lambda m: 1 - (1 - np.minimum(tail[m], 1.0)) ** n
 
 
 def outside_of_arrivals(q: np.ndarray, n: int) -> Outside:
@@ -69,10 +69,10 @@ def _outside_of_two(q: np.ndarray) -> Outside:
     Either the first arrival is outside H, or it is a token x of H and the second one is outside. Given x, the
     second one is outside with probability c / (1 - q_x).
     """
-    rest = _mass_above(q)
-    others = np.concatenate([[0.0], np.cumsum(q)[:-1]]) + rest[1:]  # 1 - q without its rounding
-    odds = np.concatenate([[0.0], np.cumsum(q / others)])
-    return lambda m: np.minimum(rest[m] * (1 + odds[m]), 1.0)
+    tail = _mass_above(q)
+    complement = np.concatenate([[0.0], np.cumsum(q)[:-1]]) + tail[1:]  # 1 - q without its rounding
+    odds = np.concatenate([[0.0], np.cumsum(q / complement)])
+    return lambda m: np.minimum(tail[m] * (1 + odds[m]), 1.0)
 
 
 class _Arrivals:
@@ -100,10 +100,10 @@ class _Arrivals:
             light = _counts_of_light(self.sums[:, some], self.times / self.times[-1], self.n)
             light = np.cumsum(light, 1)[:, ::-1]
             fewer, counts = np.empty((len(some), len(self.times))), self.counts[some]  # Pr[N(t) < n]
-            for wanted in np.unique(counts):
-                while count < wanted:
+            for total in np.unique(counts):
+                while count < total:
                     count, arrived = next(heavy)
-                same = slice(*np.searchsorted(counts, [wanted, wanted + 1]))
+                same = slice(*np.searchsorted(counts, [total, total + 1]))
                 fewer[same] = np.einsum("jt,sjt->st", arrived, light[same])
             probabilities[order[start : start + most]] = self._integral(some, fewer)
         if np.isnan(probabilities).any():

@@ -56,10 +56,10 @@ def node_acceptance(
     if callable(acceptance_by_index):
         return [1.0, *(_checked_rate(acceptance_by_index(path), path) for path in topology.paths)]
     rates = _checked_rates(acceptance_by_index)
-    reached = [1.0]
+    reach = [1.0]
     for parent, child_index in zip(topology.parents[1:], topology.child_indices[1:], strict=True):
-        reached.append(reached[parent] * (rates[child_index] if child_index < len(rates) else 0.0))
-    return reached
+        reach.append(reach[parent] * (rates[child_index] if child_index < len(rates) else 0.0))
+    return reach
 
 
 def _checked_rates(acceptance_by_index: Distribution) -> list[float]:
@@ -159,8 +159,8 @@ def greedy_rejection_entropy_bound(kl: Bits) -> Bits:
 
 
 def _entropy_bound(kl: Bits, constant: float) -> Bits:
-    given: Any = kl
-    bits = as_tensor(given)
+    value: Any = kl
+    bits = as_tensor(value)
     if bits is None or not (bits >= 0).all() or (bits.dim() and not isinstance(kl, Tensor)):
         raise ValueError(f"kl = {kl!r:.60} is not a divergence: it must be 0 bits or more")
     bound = bits + (bits + 1).log2() + constant

@@ -94,9 +94,9 @@ def rank_distribution(
     for j in range(int(winners.max())):
         points = slice(first[j], None)
         rate = np.maximum(q[j] * reach[points] - p[j] * now[points], 0)
-        before = -np.expm1(-rate)
+        arrived = -np.expm1(-rate)
         part = distribution[: j + 2, points]
-        overtaken = part[:-1] * before
+        overtaken = part[:-1] * arrived
         part *= np.exp(-rate)
         part[1:] += overtaken
     result = np.empty_like(distribution)

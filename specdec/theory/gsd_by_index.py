@@ -54,26 +54,26 @@ class SortedPair:
 def exact_gsd(pair: SortedPair, k: int) -> np.ndarray:
     """R [k] of Equation 3 of the paper by recursion over ordered lists of rejected tokens.
 
-    The arrays have one row for each list. `reached` holds the probability that exactly the tokens of the list
+    The arrays have one row for each list. `weight` holds the probability that exactly the tokens of the list
     are drafted and rejected. `remaining` marks all other tokens.
     """
-    level, reached = np.zeros(1), np.ones(1)
+    level, weight = np.zeros(1), np.ones(1)
     remaining = np.ones((1, len(pair.q)), dtype=bool)
     distribution = np.zeros(k)
     for index in range(k):
         mass = pair.survival(level)
         # a list with S(λ) = 0 is reached only by rounding; nothing is left to accept
-        alive = (reached > 0) & (mass > 0)
+        alive = (weight > 0) & (mass > 0)
         next_level = level + mass / np.where(remaining, pair.q, 0).sum(-1)
-        distribution[index] = (reached[alive] * (1 - pair.survival(next_level)[alive] / mass[alive])).sum()
+        distribution[index] = (weight[alive] * (1 - pair.survival(next_level)[alive] / mass[alive])).sum()
         if index + 1 == k:
             break
         rejected = _rejection(pair, level[:, None], next_level[:, None], slice(None))
         chances = (
-            np.where(remaining & alive[:, None], rejected, 0) * (reached / np.where(alive, mass, 1))[:, None]
+            np.where(remaining & alive[:, None], rejected, 0) * (weight / np.where(alive, mass, 1))[:, None]
         )
         rows, tokens = np.nonzero(chances)
-        level, reached, remaining = next_level[rows], chances[rows, tokens], remaining[rows]
+        level, weight, remaining = next_level[rows], chances[rows, tokens], remaining[rows]
         remaining[np.arange(len(rows)), tokens] = False
     return distribution
 
@@ -139,6 +139,6 @@ def _sampled_rejections(
     low, high = np.zeros_like(until), until
     while (low < high).any():
         middle = (low + high) // 2
-        passed = running_sum(middle + 1) > aim
-        low, high = np.where(passed, low, np.minimum(middle + 1, high)), np.where(passed, middle, high)
+        is_above = running_sum(middle + 1) > aim
+        low, high = np.where(is_above, low, np.minimum(middle + 1, high)), np.where(is_above, middle, high)
     return np.minimum(low, len(pair.q) - 1)

@@ -96,10 +96,10 @@ def _least(pair: SortedPair, outside: Outside) -> float:
     Intervals (a, b) whose bound is below the smallest sum so far are divided, until there is none.
     """
     low, high = np.array([0]), np.array([len(pair.q)])
-    beyond, best = outside(high), 1.0  # 1 is the sum of the empty set
-    best = min(best, float(pair.p_sum[-1] + beyond[0]))
+    outside_mass, best = outside(high), 1.0  # 1 is the sum of the empty set
+    best = min(best, float(pair.p_sum[-1] + outside_mass[0]))
     while True:
-        open_ = (high - low > 1) & (pair.p_sum[np.minimum(low + 1, high)] + beyond < best - _TOLERANCE)
+        open_ = (high - low > 1) & (pair.p_sum[np.minimum(low + 1, high)] + outside_mass < best - _TOLERANCE)
         if not open_.any():
             return best
         edges = low[open_, None] + (high - low)[open_, None] * np.arange(_PARTS + 1) // _PARTS
@@ -108,4 +108,4 @@ def _least(pair: SortedPair, outside: Outside) -> float:
         sets, where = np.unique(high, return_inverse=True)
         values = outside(sets)
         best = min(best, float((pair.p_sum[sets] + values).min()))
-        beyond = values[where]
+        outside_mass = values[where]

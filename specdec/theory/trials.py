@@ -49,8 +49,8 @@ def gsd_tests(p: Tensor, q: Tensor, drafted: Tensor, uniforms: Tensor) -> Tensor
     accepted = torch.full((len(drafted),), most)
     for child_index in range(most):
         token = drafted[:, child_index, None]
-        passed = (uniforms[:, child_index, None] * q.gather(-1, token) < p.gather(-1, token))[:, 0]
-        accepted = torch.where(passed & (accepted == most), child_index, accepted)
+        passes = (uniforms[:, child_index, None] * q.gather(-1, token) < p.gather(-1, token))[:, 0]
+        accepted = torch.where(passes & (accepted == most), child_index, accepted)
         excess = (p - q).clamp_min(0)
         mass = excess.sum(-1, keepdim=True)
         p = torch.where(mass > 0, excess / mass.clamp_min(tiny), p)  # rounding may leave no residual

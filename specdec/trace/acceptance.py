@@ -14,9 +14,9 @@ from specdec.trace.rounds import Round
 def counted(rounds: Iterable[Round]) -> tuple[Counter[int], Counter[int]]:
     """For each child index, how many verified nodes had such a child, and how many of these accepted it."""
     offered, accepted = Counter[int](), Counter[int]()
-    for _, taken, children in chain.from_iterable(round.verified() for round in rounds):
+    for _, index, children in chain.from_iterable(round.verified() for round in rounds):
         offered.update(range(children))
-        accepted.update(() if taken is None else (taken,))
+        accepted.update(() if index is None else (index,))
     return offered, accepted
 
 

@@ -164,9 +164,9 @@ class Generation:
         generation = read(cls, text)
         check_tree(generation.paths, "paths[{}]")
         for i, planted in enumerate(generation.trees):
-            number, before = planted.round, generation.trees[i - 1].round if i else -1
+            number, previous = planted.round, generation.trees[i - 1].round if i else -1
             must(
-                before < number and (i or not number),
+                previous < number and (i or not number),
                 f"trees[{i}].round = {number} is not in order from round 0",
             )
             check_tree(planted.paths, f"trees[{i}].paths[{{}}]")

@@ -38,9 +38,9 @@ def check_tree(paths: Sequence[Path], where: str) -> dict[Path, int]:
     """The number of children of each path, including the root's `()`. ValueError if a path is invalid."""
     children: dict[Path, int] = {(): 0}
     for i, path in enumerate(paths):
-        at = f"{where.format(i)} = {path}"
-        must(path and path[:-1] in children, f"{at}: its parent must come before it")
-        must(path not in children, f"{at} is listed twice")
+        place = f"{where.format(i)} = {path}"
+        must(path and path[:-1] in children, f"{place}: its parent must come before it")
+        must(path not in children, f"{place} is listed twice")
         children[path[:-1]] += 1
         children[path] = 0
     return children

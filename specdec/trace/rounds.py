@@ -170,11 +170,11 @@ class Round:
         for node in self.nodes:
             parent, accepted = node.path[:-1], node.status == "accepted"
             if node.status != "unvisited" and not node.copied and parent in verified:
-                taken, children = nodes.get(parent, (None, 0))
-                nodes[parent] = (node.path[-1] if accepted else taken, children + 1)
+                index, children = nodes.get(parent, (None, 0))
+                nodes[parent] = (node.path[-1] if accepted else index, children + 1)
             if accepted:
                 verified.add(node.path)
-        return ((parent, taken, children) for parent, (taken, children) in nodes.items())
+        return ((parent, index, children) for parent, (index, children) in nodes.items())
 
     def to_json(self) -> str:
         """The round as one line of JSON, without infinities."""
@@ -209,8 +209,8 @@ def check_round(round: Round, where: str) -> None:
     )
     children = check_tree([node.path for node in round.nodes], where + "nodes[{}].path")
     for i, step in enumerate(round.steps):
-        at = f"{where}steps[{i}]."
-        must(step.path in children, f"{at}path = {step.path} is not a drafted node")
+        place = f"{where}steps[{i}]."
+        must(step.path in children, f"{place}path = {step.path} is not a drafted node")
         for j, trial in enumerate(step.trials):
             below = trial.path in children and trial.path[: len(step.path)] == step.path != trial.path
-            must(below, f"{at}trials[{j}].path = {trial.path} is not a drafted node below {step.path}")
+            must(below, f"{place}trials[{j}].path = {trial.path} is not a drafted node below {step.path}")

@@ -72,8 +72,8 @@ def test_a_finished_run_rests_on_the_last_decision_of_its_last_whole_tree_and_is
     assert drafted[chosen] == max(drafted)
     assert max(drafted[chosen + 1 :], default=0) < max(drafted)
     assert run["selected"]["step"] == len(run["rounds"][chosen]["steps"]) - 1
-    whole = run["setup"]["prompt"] + "".join(round["text"] for round in run["rounds"])
-    assert page.evaluate(COPIED) == whole
+    text = run["setup"]["prompt"] + "".join(round["text"] for round in run["rounds"])
+    assert page.evaluate(COPIED) == text
     # stepping, and a press on a token, move every panel
     token = page.locator("#text .tokens .token:not(.rejected)").nth(5)
     where = token.evaluate("token => [Number(token.dataset.round), Number(token.dataset.step)]")
@@ -107,14 +107,14 @@ def test_the_tree_keeps_its_zoom_while_rounds_go_by(page):
     pick(page.locator("#topology select"), "batch")  # the trees of "auto" change their shape
     generate(page, length=32)
     root = "document.querySelector('#tree .mark.root').getAttribute('transform')"
-    whole = page.evaluate(root)
+    tree = page.evaluate(root)
     page.get_by_role("button", name="Zoom in").click()
-    page.wait_for_function(f"{root} !== {whole!r}")
+    page.wait_for_function(f"{root} !== {tree!r}")
     zoomed = page.evaluate(root)
     generate(page, length=8)
     assert page.evaluate(root) == zoomed
     page.locator("#tree [data-zoom=reset]").click()
-    page.wait_for_function(f"{root} === {whole!r}")
+    page.wait_for_function(f"{root} === {tree!r}")
 
 
 def test_gsd_shows_its_tests_and_the_statistics_their_denominators(page):
@@ -228,8 +228,8 @@ def test_the_choice_of_auto_is_explained(blank, url):
     drafted = blank.evaluate("window.specdec.store.state.rounds.map(({ nodes }) => nodes.length)")
     mean = sum(drafted) / len(drafted)
     # on a busy machine drafting may not pay
-    found = f"{mean:.1f} drafted tokens per call" if mean else "which found that drafting does not pay here"
-    expect(choice.locator("summary")).to_contain_text(f"topology: auto, {found}")
+    outcome = f"{mean:.1f} drafted tokens per call" if mean else "which found that drafting does not pay here"
+    expect(choice.locator("summary")).to_contain_text(f"topology: auto, {outcome}")
     expect(choice.locator("summary")).to_contain_text("why this tree?")
     choice.locator("summary").click()
     rows = choice.locator("tbody tr").all_inner_texts()

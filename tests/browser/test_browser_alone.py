@@ -74,8 +74,8 @@ def test_a_panel_works_alone(alone, someone, command):
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.emulate_media(reduced_motion="reduce")
     page.goto(alone(command), wait_until="networkidle")
-    there = re.findall(r'data-panel="(\w+)"', page.content())
-    assert there == ["setup", *panels.split()]
+    names = re.findall(r'data-panel="(\w+)"', page.content())
+    assert names == ["setup", *panels.split()]
     if command in ENTERED:
         selector, value = ENTERED[command]
         field = page.locator(selector)

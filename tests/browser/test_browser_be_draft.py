@@ -113,8 +113,8 @@ def test_while_the_target_works_no_second_guess_is_taken_and_a_new_story_waits_f
     propose(page, "the")
     page.wait_for_timeout(500)
     expect(page.locator("#be_draft .round")).to_have_count(2)
-    held = []
-    page.route("**/ask/be_draft/*", lambda route: held.append(route))  # this question is never answered
+    routes = []
+    page.route("**/ask/be_draft/*", lambda route: routes.append(route))  # this question is never answered
     page.keyboard.type("dog")
     page.keyboard.press("Enter")
     expect(page.locator("#be_draft .writing")).to_have_attribute("aria-busy", "true")
@@ -122,7 +122,7 @@ def test_while_the_target_works_no_second_guess_is_taken_and_a_new_story_waits_f
     expect(page.locator("#be_draft .propose")).to_be_disabled()
     page.keyboard.press("Enter")
     page.wait_for_timeout(200)
-    assert len(held) == 1
+    assert len(routes) == 1
     page.unroute("**/ask/be_draft/*")
     page.locator("#be_draft .temperature").select_option("0")
     expect(page.locator("#be_draft .round")).to_have_count(0)

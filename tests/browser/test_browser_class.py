@@ -95,12 +95,12 @@ def test_a_copied_link_opens_the_same_set_up(visit, someone):
 @pytest.mark.parametrize("late", ["main.js", "traces/*.json"])
 def test_what_a_visitor_sets_while_the_page_is_on_its_way_stays(someone, url, late):
     """Over a slow line, the scripts and the opening run come long after the controls are visible."""
-    page, held = someone("about:blank"), []
-    page.route(f"**/{late}", lambda route: held.append(route))
+    page, routes = someone("about:blank"), []
+    page.route(f"**/{late}", lambda route: routes.append(route))
     with page.expect_request(f"**/{late}"):
         page.goto(f"{url}/?topology=batch&k=16&length=32", wait_until="commit")
     enter(page.locator("#prompt textarea"), "A bird")
-    for route in held:
+    for route in routes:
         route.continue_()
     page.unroute(f"**/{late}")
     ready(page)
@@ -208,10 +208,10 @@ def test_laboratories_and_runs_open_where_they_were_left(visit, someone):
     page.get_by_role("button", name="Draw a new race").click()
     page.wait_for_url(re.compile(r"race\.seed=\d+"))
     rings = "[...document.querySelectorAll('#race_lab .handle')].map((ring) => ring.ariaValueNow).join()"
-    drawn = page.evaluate(rings)
-    assert drawn
+    places = page.evaluate(rings)
+    assert places
     other = someone(page.url)
-    other.wait_for_function(f"drawn => {rings} === drawn", arg=drawn)
+    other.wait_for_function(f"drawn => {rings} === drawn", arg=places)
 
 
 def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
@@ -219,7 +219,7 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
     query = f"?k=900&method={hostile}&temprature=1&round=2.5&race.p=0.5,0.6&race.q=0.5,0.5"
     page = visit(f"{query}&lesson=all&lecture=999&tree=1.x&tab=race")
     page.wait_for_selector("#race_lab .lane")
-    told = page.locator(".told")
+    messages = page.locator(".told")
     for part in (
         "k = “\u2068900\u2069” in the address is not valid: give a whole number from 1 to 64; 6 is used",
         "give one of ersd, gsd, ar, traversal, specinfer, spectr; ersd is used instead",
@@ -230,14 +230,14 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
         "tree = “\u20681.x\u2069” in the address is not valid: give the number of children of each node",
         "round = “\u20682.5\u2069” in the address is not valid: give a whole number of at least 1",
     ):
-        expect(told).to_contain_text(part)
-    assert told.bounding_box()["height"] <= 176
+        expect(messages).to_contain_text(part)
+    assert messages.bounding_box()["height"] <= 176
     assert page.locator("#setup img").count() == 0
     assert page.evaluate("window.hacked") is None
     to(page, "Watch")
     expect(page.locator("#k input[type=number]")).to_have_value("6")
     page.get_by_role("button", name="Dismiss").click()
-    expect(told).to_be_hidden()
+    expect(messages).to_be_hidden()
 
 
 def test_on_a_phone_messages_about_a_link_leave_the_message_about_a_run_visible(visit):
@@ -246,8 +246,8 @@ def test_on_a_phone_messages_about_a_link_leave_the_message_about_a_run_visible(
     generate(page, until="error")
     error = page.locator("#feed .run-error")
     expect(error).to_be_visible()
-    told = page.locator(".told").bounding_box()
-    assert told["y"] + told["height"] <= error.bounding_box()["y"]
+    box = page.locator(".told").bounding_box()
+    assert box["y"] + box["height"] <= error.bounding_box()["y"]
 
 
 # ---------------------------------------------------------------- lessons

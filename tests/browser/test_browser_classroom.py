@@ -395,11 +395,11 @@ def slide(page, url, place):
 def test_a_slide_begins_at_its_top(blank, url):
     page = slide(blank, url, "lesson=trees")
     expect(page.locator("#tree_lab .lesson-look")).to_be_visible()
-    shown = page.locator(".tabitem:has(#tree_lab)")
-    shown.evaluate("slide => { slide.style.paddingBottom = '900px'; slide.scrollTop = 400; }")
+    tab = page.locator(".tabitem:has(#tree_lab)")
+    tab.evaluate("slide => { slide.style.paddingBottom = '900px'; slide.scrollTop = 400; }")
     page.keyboard.press("PageDown")
     expect(page.locator("#tree_lab .rates.lesson-look")).to_be_visible()
-    assert shown.evaluate("slide => slide.scrollTop") == 0
+    assert tab.evaluate("slide => slide.scrollTop") == 0
 
 
 def test_a_projector_brings_the_slide_that_shows_the_answer(blank, url):

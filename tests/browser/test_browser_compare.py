@@ -57,13 +57,13 @@ def test_ersd_keeps_its_text_whatever_drafts_and_gsd_does_not(compare):
     assert marks.all_inner_texts() == ["column 2 differs", "differs from plain"]
     for name in ("Exponential-race speculative decoding (ERSD)", "Greedy speculative decoding (GSD)"):
         expect(compare.locator("#compare .promise")).to_contain_text(name)
-    for number, after in ((3, "all 32 tokens of the text are the same"), (2, "the text differs from token")):
+    for number, words in ((3, "all 32 tokens of the text are the same"), (2, "the text differs from token")):
         column(compare, number).get_by_label("Draft").select_option("uniform")
-        says(compare, number, f"After your change, {after}")
+        says(compare, number, f"After your change, {words}")
     assert tokens(compare, 3) == plain
     assert tokens(compare, 2) != gsd
-    said = "Column 3, ERSD: The same 32 tokens as plain decoding"
-    expect(compare.locator("#compare .summary")).to_contain_text(said)
+    sentence = "Column 3, ERSD: The same 32 tokens as plain decoding"
+    expect(compare.locator("#compare .summary")).to_contain_text(sentence)
     expect(compare.locator("#compare table tbody tr")).to_have_count(3)
 
 

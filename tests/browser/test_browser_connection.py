@@ -101,21 +101,21 @@ def event(kind, value):
 
 @pytest.mark.parametrize("tab", WORK)
 def test_work_whose_stream_breaks_in_the_middle_is_offered_again_with_its_settings(open_tab, tab):
-    page, asked, (panel, button, update) = open_tab(tab), [], WORK[tab]
+    page, bodies, (panel, button, update) = open_tab(tab), [], WORK[tab]
     streamed = event("generating", [json.dumps(update)])
 
     def answer(route):
         if route.request.method == "POST":
-            asked.append(json.loads(route.request.post_data))
+            bodies.append(json.loads(route.request.post_data))
             route.fulfill(json={"event_id": "1"})
         else:
             route.fulfill(content_type="text/event-stream", body=streamed)
 
     page.route("**/call/v2/**", answer)
     panel = page.locator(panel)
-    begin, again = panel.get_by_role("button", name=button, exact=True), panel.locator(".go-on button")
+    begin, retry = panel.get_by_role("button", name=button, exact=True), panel.locator(".go-on button")
     expect(begin).to_be_enabled()
-    expect(again).to_be_hidden()
+    expect(retry).to_be_hidden()
     begin.click()
     expect(panel.get_by_role("alert")).to_contain_text("The connection to the server is lost")
     expect(begin).to_be_enabled()
@@ -124,12 +124,12 @@ def test_work_whose_stream_breaks_in_the_middle_is_offered_again_with_its_settin
         enter(panel.locator("[name=seed], #lossless-seed input"), "77")
     streamed = event("generating", [json.dumps({**update, "phase": "done", "status": "ready", "seconds": 1})])
     streamed += event("complete", [])
-    again.click()
-    expect(again).to_be_hidden()
+    retry.click()
+    expect(retry).to_be_hidden()
     expect(panel.locator("[role=alert]:visible")).to_have_count(0)
     expect(begin).to_be_enabled()
-    assert len(asked) == 2
-    assert asked[0] == asked[1]
+    assert len(bodies) == 2
+    assert bodies[0] == bodies[1]
 
 
 def test_a_panel_whose_script_did_not_come_works_once_the_connection_is_back(someone, url):

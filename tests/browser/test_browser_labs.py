@@ -47,10 +47,10 @@ def test_the_address_follows_the_tab(open_tab):
 
 def test_sliders_keep_sums_and_measured_races_and_the_laboratory_its_state_behind_another_tab(race_lab):
     shows(race_lab, "#race_lab .outcome", "of 10,000 first drafts")
-    asked = []
+    urls = []
 
     def note(request):
-        asked.extend([request.url] if "/ask/" in request.url else [])
+        urls.extend([request.url] if "/ask/" in request.url else [])
 
     race_lab.on("request", note)
     # names of tokens are shown as text, not as HTML, and a new one keeps the measured races
@@ -61,7 +61,7 @@ def test_sliders_keep_sums_and_measured_races_and_the_laboratory_its_state_behin
     assert race_lab.evaluate("window.hacked") is None
     race_lab.wait_for_timeout(300)
     race_lab.remove_listener("request", note)
-    assert asked == []
+    assert urls == []
     race_lab.get_by_role("slider", name="target P of mat").fill("0.7")
     # the token floor: .15 of the .65 outside mat; now .3 are outside
     shows(race_lab, "#race_lab .probability.p output", "0.069")
@@ -211,8 +211,8 @@ def test_a_run_s_race_is_drawn_as_in_the_laboratory_and_opens_there_with_the_sam
         assert shortest_wins(race_lab.evaluate(of_decode))
         race_lab.get_by_role("button", name="previous round").click()
         race_lab.wait_for_timeout(600)
-    shown = state(race_lab)
-    steps = shown["rounds"][shown["selected"]["round"]]["steps"][: shown["selected"]["step"] + 1]
+    run = state(race_lab)
+    steps = run["rounds"][run["selected"]["round"]]["steps"][: run["selected"]["step"] + 1]
     step = next(step for step in reversed(steps) if step["winner_q"] is not None)
     to(race_lab, "Understand", "Race lab")
     race_lab.wait_for_selector("#race_lab .lane")
@@ -239,15 +239,15 @@ def range_of(page, figure):
 def test_results_are_drawn_for_both_methods_and_keep_zoom_and_hidden_curves(open_tab):
     lab, view, figure = open_tab("experiments"), views.shipped(), "#experiments_lab .plot .figure"
     shows(lab, "#experiments_lab .about", view["about"].partition(":")[0])
-    shown = [each for each in view["figures"] if each.get("method") in (None, "gsd")]
-    expect(lab.locator("#experiments_lab .plot")).to_have_count(len(shown))
+    figures = [each for each in view["figures"] if each.get("method") in (None, "ersd")]
+    expect(lab.locator("#experiments_lab .plot")).to_have_count(len(figures))
     expect(lab.locator("#experiments_lab .findings tbody tr")).to_have_count(len(view["findings"]))
     drawn(lab, figure)
-    shows(lab, "#experiments_lab .plot .sentence", "GSD, tokens")
+    shows(lab, "#experiments_lab .plot .sentence", "ERSD, tokens")
     lab.locator("#experiments_lab .plot summary").first.click()
     rows = lab.locator("#experiments_lab .plot table").first.locator("tbody tr")
-    expect(rows).to_have_count(len(shown[0]["table"]["rows"]))
-    whole = range_of(lab, figure)
+    expect(rows).to_have_count(len(figures[0]["table"]["rows"]))
+    full_range = range_of(lab, figure)
     lab.evaluate(
         "f => window.Plotly.relayout(document.querySelector(f), {'yaxis.range[0]': 1, 'yaxis.range[1]': 2})",
         figure,
@@ -262,13 +262,13 @@ def test_results_are_drawn_for_both_methods_and_keep_zoom_and_hidden_curves(open
     assert range_of(lab, figure) == [1, 2]
     lab.evaluate("f => document.querySelector(f).emit('plotly_doubleclick')", figure)
     lab.wait_for_function("f => document.querySelector(f)._fullLayout.yaxis.range[1] !== 2", arg=figure)
-    assert range_of(lab, figure) == pytest.approx(whole)
+    assert range_of(lab, figure) == pytest.approx(full_range)
     curve.click()
     expect(curve).to_have_attribute("aria-pressed", "false")
-    lab.get_by_role("radio", name="ERSD").check()
-    shows(lab, "#experiments_lab .plot .sentence", "ERSD, tokens")
-    expect(curve).to_have_attribute("aria-pressed", "true")
     lab.get_by_role("radio", name="GSD").check()
+    shows(lab, "#experiments_lab .plot .sentence", "GSD, tokens")
+    expect(curve).to_have_attribute("aria-pressed", "true")
+    lab.get_by_role("radio", name="ERSD").check()
     expect(curve).to_have_attribute("aria-pressed", "false")
     curve.click()
     expect(curve).to_have_attribute("aria-pressed", "true")
@@ -288,13 +288,13 @@ def test_bob_gets_the_sentence_and_own_distributions_and_words_are_coded_too(ope
     codecs.locator("#codec_lab .codec").select_option("poisson_functional")
     shows(codecs, "#codec_lab .message-of-one", "winner of the race under P")
     word = codecs.locator("#codec_lab .word")
-    for typed, place, said in (
+    for typed, place, words in (
         ("abc", ".about-word", "3 letters became"),
         ("xyz", ".word-message", "the word has 'x'"),
     ):
         word.fill(typed)
         word.press("Tab")
-        shows(codecs, f"#codec_lab {place}", said)
+        shows(codecs, f"#codec_lab {place}", words)
 
 
 def test_a_distribution_is_edited_and_a_mistake_in_it_is_named(open_tab):
@@ -310,7 +310,7 @@ def test_a_distribution_is_edited_and_a_mistake_in_it_is_named(open_tab):
 
 
 @pytest.fixture
-def opened(blank, url):
+def open_payoff(blank, url):
     def open_panel(query="&payoff.preset=gpu"):
         blank.goto(f"{url}/?tab=payoff{query}")
         ready(blank)
@@ -324,8 +324,8 @@ def speed_up(page):
     return float(page.locator("#payoff .speed-up").text_content().rstrip("×"))
 
 
-def test_an_example_fills_the_fields_and_own_values_change_the_verdict_and_the_address(opened):
-    page = opened()
+def test_an_example_fills_the_fields_and_own_values_change_the_verdict_and_the_address(open_payoff):
+    page = open_payoff()
     page.locator("#payoff select.preset").select_option("gpu")
     expect(page.locator("#payoff .source")).to_contain_text("Computed, not measured")
     expect(page.locator("#payoff [name=texts]")).to_have_value("64")
@@ -343,13 +343,13 @@ def test_an_example_fills_the_fields_and_own_values_change_the_verdict_and_the_a
     page.wait_for_url("**payoff.shape=sequence**")
     expect(page.locator("#payoff .drawn")).to_have_attribute("aria-busy", "false")
     words = page.locator("#payoff .sentences li").all_text_contents()
-    again = opened(page.url.partition("tab=payoff")[2])
-    expect(again.locator("#payoff [name=rows]").nth(3)).to_have_value("7")
-    expect(again.locator("#payoff .sentences li")).to_have_text(words)
+    reopened = open_payoff(page.url.partition("tab=payoff")[2])
+    expect(reopened.locator("#payoff [name=rows]").nth(3)).to_have_value("7")
+    expect(reopened.locator("#payoff .sentences li")).to_have_text(words)
 
 
-def test_wrong_values_are_named_and_the_verdict_stays(opened):
-    page = opened("&payoff.preset=gpu&payoff.texts=9999")
+def test_wrong_values_are_named_and_the_verdict_stays(open_payoff):
+    page = open_payoff("&payoff.preset=gpu&payoff.texts=9999")
     expect(page.locator(".told")).to_contain_text("give a whole number from 1 to 256")
     before, error = speed_up(page), page.locator("#payoff .error-box")
     page.locator("#payoff [name=texts]").fill("0")
@@ -366,8 +366,8 @@ def test_wrong_values_are_named_and_the_verdict_stays(opened):
     expect(page.locator("#payoff [name=rows]").first).to_have_value("1")
 
 
-def test_this_servers_pair_is_measured_when_it_is_chosen(opened):
-    page = opened()
+def test_this_servers_pair_is_measured_when_it_is_chosen(open_payoff):
+    page = open_payoff()
     expect(page.locator("#payoff .here")).to_contain_text("with these two models: not measured yet.")
     page.get_by_role("button", name="Measure", exact=True).click()
     expect(page.locator("#payoff .left")).to_have_text(re.compile(r"about \d+ s left|Measuring"))

@@ -66,15 +66,15 @@ def value(text):
 
 
 def numbers(texts):
-    return [found for text in texts for found in NUMBER.findall(text)]
+    return [number for text in texts for number in NUMBER.findall(text)]
 
 
 def missing(stated, texts):
     """The stated numbers that equal none of the shown numbers, up to the rounding of both."""
-    shown = [*map(value, numbers(texts))]
+    values = [*map(value, numbers(texts))]
 
-    def is_shown(wanted, error):
-        return any(abs(wanted - other) <= max(error, its) + 1e-9 for other, its in shown)
+    def is_shown(number, error):
+        return any(abs(number - other) <= max(error, its) + 1e-9 for other, its in values)
 
     return {text for text in stated if not is_shown(*value(text))}
 
@@ -93,9 +93,9 @@ def visit(blank, url):
     return open_page
 
 
-def look(page, opened):
+def look(page, set_up):
     """Wait until everything that a set-up shows is visible and no longer moves."""
-    page.wait_for_selector(f"{opened['look']}.lesson-look")
+    page.wait_for_selector(f"{set_up['look']}.lesson-look")
     before = None
     while (now := page.evaluate(SEEN)) != before:
         before = now
@@ -166,8 +166,8 @@ def check_names(page, place, ask):
         assert (row["p"], row["e"]) == (float(p), float(e)), place
     if "race" in {place[0]} or rows:
         columns = [[round(100 * row[side]) for row in rows] for side in "pq"]
-        for listed in re.findall(r"\d+%(?:, \d+%)* and \d+%", ask):
-            assert [int(part) for part in re.findall(r"\d+", listed)] in columns, f"{place}: {listed}"
+        for series in re.findall(r"\d+%(?:, \d+%)* and \d+%", ask):
+            assert [int(part) for part in re.findall(r"\d+", series)] in columns, f"{place}: {series}"
     if place[0] in ("trees", "limit"):
         rates = page.locator("#tree_lab .rate output").all_inner_texts()
         for index, rate in re.findall(r"R\((\d)\) = (?:R\(1\) = )?([\d.]+\d)", ask):
@@ -178,31 +178,31 @@ def check_names(page, place, ask):
 
 def says(text, answer):
     """Whether a number on the page is the answer, exactly or rounded to about three digits."""
-    shown, error = value(text)
-    return abs(shown - answer) <= (error if error < 0.02 * answer else 1e-9)
+    number, error = value(text)
+    return abs(number - answer) <= (error if error < 0.02 * answer else 1e-9)
 
 
 def given_away(place, lesson, question, texts):
     if "choices" in question:
         right = question["choices"][question["answer"]]
-        told = re.compile(rf"\b{re.escape(right)}\b")
-        assert " " not in right or not any(told.search(text) for text in texts), place
+        pattern = re.compile(rf"\b{re.escape(right)}\b")
+        assert " " not in right or not any(pattern.search(text) for text in texts), place
         assert not any("★" in text and text != "★" for text in texts if place == ("race", 1)), place
     elif place not in COINCIDES:
         share, answer = question.get("percent"), question["answer"] / (100 if question.get("percent") else 1)
-        shown = [text for text in numbers(texts) if not share or re.search(r"[.%]", text)]
-        assert not [text for text in shown if says(text, answer)], place
+        figures = [text for text in numbers(texts) if not share or re.search(r"[.%]", text)]
+        assert not [text for text in figures if says(text, answer)], place
 
 
 def test_a_clicker_goes_through_a_lesson_and_the_summary_leads_back(visit):
     page = visit("?lesson=faster")
-    said = []
+    steps = []
     for _ in range(7):
         page.keyboard.press("PageDown")
-        said.append(
+        steps.append(
             (page.locator(".lesson .place").inner_text()[-6], page.locator(".lesson .verdict").count())
         )
-    assert said == [("2", 0), ("2", 1), ("3", 0), ("3", 1), ("4", 0), ("4", 1), ("5", 0)]
+    assert steps == [("2", 0), ("2", 1), ("3", 0), ("3", 1), ("4", 0), ("4", 1), ("5", 0)]
     expect(page.locator(".lesson .results li")).to_have_count(3)
     expect(page.locator(".lesson .words")).to_contain_text("You predicted no answer")
     expect(page.locator(".lesson .results li").nth(2)).to_contain_text("Question 3: the answer is")
@@ -297,14 +297,14 @@ def test_lesson_0_leads_to_a_measurement_of_this_computer(visit):
     expect(link).to_be_hidden()  # the measurement would reveal the answer
     page.keyboard.press("PageDown")
     expect(page.locator("#lessons .board .note")).to_contain_text(f"the fastest of {PASSES} passes")
-    asked = {"measuring": {"share": 0.5, "left": 1}}  # other tests need a server that measured nothing
-    page.route("**/ask/payoff/verdict", lambda route: route.fulfill(json=asked))
-    held = []
-    page.route("**/payoff/panel.js", lambda route: held.append(route))  # the view opens slowly
+    answer = {"measuring": {"share": 0.5, "left": 1}}  # other tests need a server that measured nothing
+    page.route("**/ask/payoff/verdict", lambda route: route.fulfill(json=answer))
+    routes = []
+    page.route("**/payoff/panel.js", lambda route: routes.append(route))  # the view opens slowly
     link.click()
     expect(page).to_have_url(re.compile("tab=payoff"))
     page.wait_for_timeout(1000)  # by now the address was written once without the view's values
-    held[0].continue_()
+    routes[0].continue_()
     expect(page).to_have_url(re.compile("payoff.preset=here"))
     expect(page.locator("#payoff .measure")).to_be_hidden()  # it is measured now
     page.get_by_role("button", name="Show it again").click()
@@ -317,9 +317,9 @@ def test_lesson_0_leads_to_a_measurement_of_this_computer(visit):
 
 def test_the_presenter_s_notes_follow_and_lead(visit):
     page = visit("?lesson=race")
-    with page.expect_popup() as opened:
+    with page.expect_popup() as popup:
         page.get_by_role("button", name="Notes", exact=True).click()
-    notes = opened.value
+    notes = popup.value
     resize(notes, (640, 680))
     race = LESSONS["race"]
     expect(notes.locator(".say")).to_have_text(race["say"])
@@ -340,10 +340,10 @@ def test_a_sheet_has_the_questions_on_one_page_and_the_answers_on_another(visit)
     for lesson in LESSONS.values():
         page.get_by_role("button", name=f"Print a sheet: {lesson['title']}").click()
         page.emulate_media(media="print")
-        asked, answers = (sheet.locator(f".page{it}").inner_text() for it in (":not(.answers)", ".answers"))
+        tasks, answers = (sheet.locator(f".page{it}").inner_text() for it in (":not(.answers)", ".answers"))
         for question in lesson["questions"]:
-            assert question["ask"] in asked
-            assert question["why"] not in asked
+            assert question["ask"] in tasks
+            assert question["why"] not in tasks
             assert question["why"] in answers
         assert page.locator(".shell").is_hidden()
         assert page.pdf(format="A4").count(b"/Type /Page\n") == 2, lesson["id"]

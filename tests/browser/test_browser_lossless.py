@@ -10,7 +10,7 @@ from tests.conftest import DESKTOP, PHONE, choose, enter, resize, serious_findin
 
 @pytest.fixture
 def open_check(open_tab):
-    def opened(theme="light", size=DESKTOP, **settings):
+    def open_page(theme="light", size=DESKTOP, **settings):
         fields = "".join(f"&lossless.{name}={value}" for name, value in settings.items())
         page = open_tab("losslessness", f"&__theme={theme}{fields}", size)
         decodes = page.get_by_role("spinbutton", name="Decodes")
@@ -18,7 +18,7 @@ def open_check(open_tab):
         settle(decodes)
         return page
 
-    return opened
+    return open_page
 
 
 def run(page):
@@ -51,9 +51,9 @@ def test_a_right_decoder_passes_and_a_broken_one_is_caught(open_check):
         ("none", "✓ none found"),
     ]
     page.locator("#lossless .outcome-table summary").click()
-    shown = page.locator("#lossless .outcome-table tbody tr")
-    expect(shown).to_have_count(16)
-    counts = shown.locator("td:nth-child(4)").all_inner_texts()
+    rows = page.locator("#lossless .outcome-table tbody tr")
+    expect(rows).to_have_count(16)
+    counts = rows.locator("td:nth-child(4)").all_inner_texts()
     assert sum(int(count.replace(",", "")) for count in counts) == 1500
 
 
@@ -103,8 +103,8 @@ def test_a_run_is_known_by_its_seed_and_by_no_other(watermark):
     seed = page.evaluate("window.specdec.store.state.setup.seed")
     expect(page.locator("#watermark .about")).to_contain_text(f"ERSD, seed {seed}, 64 tokens")
     text = page.evaluate("window.specdec.store.state.rounds.map(({ text }) => text).join('')")
-    shown = page.locator("#watermark .scored")
-    assert shown.evaluate("element => element.textContent") == text
+    story = page.locator("#watermark .scored")
+    assert story.evaluate("element => element.textContent") == text
     page.locator("#watermark label.tenth").click()
     expect(page.locator("#watermark .mark.changed")).to_have_count(6)
     expect(page.locator("#watermark .line.chosen")).to_have_class("line tenth chosen")

@@ -47,29 +47,29 @@ def url(tmp_path_factory):
 
 def test_a_verdict_on_two_files_takes_less_than_five_clicks_and_copies_need_no_draft(page, someone, url):
     expect(page.get_by_label("Pair to load")).to_have_value("stories")  # the loaded pair
-    here = page.locator("#payoff .here")
+    verdict = page.locator("#payoff .here")
     to(page, "Will it pay?")
-    expect(here).to_have_text("On this computer, with these two models: not measured yet.")
+    expect(verdict).to_have_text("On this computer, with these two models: not measured yet.")
     expect(page.locator("#payoff .drawn")).to_be_hidden()  # the boxes without numbers are hidden
     pick(page.get_by_label("Pair to load"), "Own models")  # two clicks
     page.keyboard.type("large.gguf")
     page.keyboard.press("Tab")
     page.keyboard.type("small.gguf")
     page.locator("#load-models").click()
-    expect(here).to_have_text(re.compile(r"models: (\d\.\d\d times plain|no gain)"), timeout=120_000)
+    expect(verdict).to_have_text(re.compile(r"models: (\d\.\d\d times plain|no gain)"), timeout=120_000)
     expect(page.locator("#models .outcome")).to_contain_text("large.gguf with small.gguf is loaded")
     expect(page.locator("#payoff .source")).to_contain_text("large.gguf with small.gguf, ERSD")
     assert serious_findings(page, "#pay") == []
     load(page, "spoiled.gguf", "small.gguf")
     shows(page, "#target .wrong", "'spoiled.gguf' is no GGUF file")
-    expect(here).to_have_text(re.compile(r"models: (\d\.\d\d times plain|no gain)"))
+    expect(verdict).to_have_text(re.compile(r"models: (\d\.\d\d times plain|no gain)"))
     other = someone(f"{url}/?tab=payoff")
     expect(other.get_by_label("Pair to load")).to_have_value("own")
     expect(page.locator("#payoff .sentences li")).to_have_count(3)
     load(page, "large.gguf", "")
     shows(page, "#models .outcome", "large.gguf with copies from the text is loaded")
     expect(page.locator("#payoff .error-box")).to_contain_text("depends on the text")
-    expect(here).to_contain_text("not measured yet")  # the figures of the pair before are gone
+    expect(verdict).to_contain_text("not measured yet")  # the figures of the pair before are gone
     expect(page.locator("#payoff .drawn")).to_be_hidden()
     to(page, "Watch")
     generate(page)
@@ -167,15 +167,15 @@ def test_a_visitor_who_presses_load_learns_at_once_that_another_load_runs(page):
     page.route("**/ask/models/state", busy)
     button.click()
     held().fulfill(status=400, json={"detail": "The other pair is being loaded"})
-    told = "The other pair is being loaded for all visitors. To load another pair, wait for it or cancel it."
-    expect(outcome).to_have_text(told)
+    words = "The other pair is being loaded for all visitors. To load another pair, wait for it or cancel it."
+    expect(outcome).to_have_text(words)
     expect(error).to_be_hidden()
     expect(button).to_be_disabled()
     pick(page.get_by_label("Pair to load"), "Own models")
-    expect(outcome).to_have_text(told)
+    expect(outcome).to_have_text(words)
     page.unroute("**/ask/models/state")
     expect(button).to_be_enabled()
-    expect(outcome).not_to_have_text(told)
+    expect(outcome).not_to_have_text(words)
 
 
 @pytest.fixture
@@ -213,9 +213,9 @@ def test_a_conversation_goes_on_opens_by_its_link_and_begins_anew(chat):
     assert turns(chat) == ["Name a colour.", answer(first), "Another one?"]
     expect(chat.locator("#replay .embed")).to_have_attribute("hidden", "")
     generate(chat)  # the same question again replaces its answer
-    again = state(chat)
-    assert again["setup"]["history"] == second["setup"]["history"]
-    assert answer(again) == answer(second)
+    reopened = state(chat)
+    assert reopened["setup"]["history"] == second["setup"]["history"]
+    assert answer(reopened) == answer(second)
     chat.wait_for_url("**history=**")
     link = chat.url
     chat.reload()
@@ -278,8 +278,8 @@ def test_an_embedded_answer_is_decoded_with_the_template_and_a_saved_one_is_open
     frame = someone(unescape(frame_code(chat).partition('src="')[2].partition('"')[0]))
     frame.get_by_role("button", name="Decode this run").click()
     expect(frame.locator("#text .prompt .question")).to_have_text("Name a colour.")
-    kept = "#text .tokens .token:not(.rejected)"
-    expect(frame.locator(kept)).to_have_text(chat.locator(kept).all_text_contents())
+    tokens = "#text .tokens .token:not(.rejected)"
+    expect(frame.locator(tokens)).to_have_text(chat.locator(tokens).all_text_contents())
     saved = ask(chat, "Another one?")
     save(chat, "json").save_as(tmp_path / "run.json")
     run = json.loads((tmp_path / "run.json").read_text())

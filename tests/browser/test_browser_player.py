@@ -96,9 +96,9 @@ def test_with_reduced_motion_nothing_plays_and_the_keys_walk_through_decisions_a
     assert kinds == ["draft", "rejected", "residual"]
     assert place(page)[0] == 1
     page.keyboard.press("Shift+ArrowRight")
-    at = place(page)[0]
+    round_number = place(page)[0]
     page.keyboard.press("Shift+ArrowLeft")
-    assert place(page)[0] == at - 1
+    assert place(page)[0] == round_number - 1
     page.keyboard.press("End")
     assert place(page)[0] == run.rounds[-1].number
     assert not state(page)["veiled"]
@@ -138,9 +138,9 @@ def test_what_comes_next_keeps_its_place_and_the_sentence_says_the_rule_with_its
     expect(visible).to_have_count(1)
     assert visible.all_inner_texts() == [run.rounds[0].nodes[0].text.strip()]
     expect(page.locator("#tree .drawing .node.unvisited")).to_have_count(3)
-    said = re.compile(r"u = (\S+) ≥ p/q = (\S+): rejected")
-    expect(page.locator("#race .verdict")).to_contain_text(said)
-    numbers = said.search(page.locator("#race .verdict").inner_text()).groups()
+    pattern = re.compile(r"u = (\S+) ≥ p/q = (\S+): rejected")
+    expect(page.locator("#race .verdict")).to_contain_text(pattern)
+    numbers = pattern.search(page.locator("#race .verdict").inner_text()).groups()
     assert [*map(float, numbers)] == pytest.approx([trial.u, trial.ratio], rel=5e-3)
     page.keyboard.press("ArrowRight")
     expect(page.locator("#race .verdict")).to_contain_text("so it is drawn from the residual")
@@ -243,7 +243,7 @@ def test_a_live_run_is_the_decoders_and_is_saved_played_and_kept_beside_a_record
     generate(page)
     save(page, "json").save_as(tmp_path / "run.json")
     saved = specdec.Generation.from_json((tmp_path / "run.json").read_text())
-    again = specdec.generate(
+    decoded = specdec.generate(
         specdec.load_pair("stories"),
         saved.prompt,
         method=saved.method,
@@ -251,17 +251,17 @@ def test_a_live_run_is_the_decoders_and_is_saved_played_and_kept_beside_a_record
         max_new_tokens=12,
         seed=saved.seed,
     )
-    assert saved.token_ids == again.token_ids
-    assert saved.prompt_ids == again.prompt_ids
+    assert saved.token_ids == decoded.token_ids
+    assert saved.prompt_ids == decoded.prompt_ids
     assert saved.prefill_seconds > 0
-    expect(page.locator("#statistics .efficiency")).to_have_text(f"{again.block_efficiency:.2f}")
+    expect(page.locator("#statistics .efficiency")).to_have_text(f"{decoded.block_efficiency:.2f}")
     page.locator("#stepper .play").click()
     page.wait_for_function("document.querySelector('#stepper output').textContent.startsWith('round 1 of')")
     open_trace(page, "long-run")
     page.locator("#replay .choose").select_option("own")
     page.wait_for_function("window.specdec.store.state.recorded === null")
-    shown = [token["id"] for round in state(page)["rounds"] for token in round["tokens"]]
-    assert shown == again.token_ids
+    token_ids = [token["id"] for round in state(page)["rounds"] for token in round["tokens"]]
+    assert token_ids == decoded.token_ids
 
 
 def test_a_saved_page_plays_offline_and_hostile_text_stays_text(page, someone, tmp_path):
@@ -277,8 +277,8 @@ def test_a_saved_page_plays_offline_and_hostile_text_stays_text(page, someone, t
     save(page, "html").save_as(tmp_path / "run.html")
     trace = (traces.FOLDER / "early-rejection.json").stat().st_size
     assert (tmp_path / "run.html").stat().st_size < trace + 300_000
-    offline, asked = someone("about:blank", offline=True), []
-    offline.on("request", lambda request: asked.append(request.url))
+    offline, urls = someone("about:blank", offline=True), []
+    offline.on("request", lambda request: urls.append(request.url))
     offline.goto(f"file://{tmp_path}/run.html")
     offline.wait_for_function("window.specdec?.store.state.selected.round >= 1")
     offline.keyboard.press("End")
@@ -289,7 +289,7 @@ def test_a_saved_page_plays_offline_and_hostile_text_stays_text(page, someone, t
     )
     assert first == HOSTILE
     assert others == [token.text for round in run.rounds for token in round.tokens][1:]
-    assert [address for address in asked if not address.startswith(("file:", "data:"))] == []
+    assert [address for address in urls if not address.startswith(("file:", "data:"))] == []
     assert offline.evaluate("window.hacked") is None
 
 
@@ -360,10 +360,10 @@ def labels_never_touch(page):
     labels = """() => [...document.querySelectorAll("#tree .drawing .node text")]
       .filter((text) => text.textContent !== "")
       .map((text) => text.getBoundingClientRect()).map(({ x, y }) => [Math.round(x), y])"""
-    shown = page.evaluate(labels)
-    assert 20 < len(shown) < 200
+    places = page.evaluate(labels)
+    assert 20 < len(places) < 200
     by_column = {}
-    for x, y in shown:
+    for x, y in places:
         by_column.setdefault(x, []).append(y)
     gaps = [b - a for ys in by_column.values() for a, b in zip(sorted(ys), sorted(ys)[1:], strict=False)]
     assert min(gaps) > 11

@@ -18,8 +18,8 @@ def until(page, script):
 
 
 def test_every_tab_and_a_run_keep_to_the_policy(someone, url):
-    page, told, hosts = someone("about:blank", is_new=True, bypass_csp=False), [], set()
-    page.on("console", lambda message: message.type == "error" and told.append(message.text))
+    page, errors, hosts = someone("about:blank", is_new=True, bypass_csp=False), [], set()
+    page.on("console", lambda message: message.type == "error" and errors.append(message.text))
     page.on("request", lambda request: hosts.add(host_of(request.url)))
     page.goto(f"{url}/?length=8&baseline=0")
     until(page, "() => document.body.dataset.phase === 'idle'")
@@ -32,22 +32,22 @@ def test_every_tab_and_a_run_keep_to_the_policy(someone, url):
     until(page, "() => document.body.dataset.phase === 'done'")
     policy = page.evaluate("async () => (await fetch('./')).headers.get('content-security-policy')")
     assert "unsafe-eval" not in policy
-    assert told == []
+    assert errors == []
     assert hosts <= {"127.0.0.1", ""}
 
 
 def test_the_first_load_is_light_and_a_slow_phone_plays_soon(browser, url):
     """Other tests run meanwhile. On a quiet machine it takes 1.4 s (`python -m tests.stress.drawing`)."""
-    found = drawing.phone(browser, url)
-    assert 0 < found["requests"] <= 30
-    assert 50 < found["kilobytes_sent"] <= 280
-    assert 300 < found["first_token_ms"] < 15_000, "two answers that come 150 ms later are necessary"
+    figures = drawing.phone(browser, url)
+    assert 0 < figures["requests"] <= 30
+    assert 50 < figures["kilobytes_sent"] <= 280
+    assert 300 < figures["first_token_ms"] < 15_000, "two answers that come 150 ms later are necessary"
 
 
 def test_a_watched_run_is_timed_beside_the_same_run_alone(page, url, monkeypatch):
     monkeypatch.setattr(watched, "SETTLED", 0)  # leaves out waiting times that only a measurement needs
-    found = watched.compare(page, url, "stories", repeats=1, length=24)
+    figures = watched.compare(page, url, "stories", repeats=1, length=24)
     for method in ("ersd", "gsd"):
-        assert found[method]["alone_tokens_per_second"] > 0
-        assert found[method]["here"]["tokens_per_second"] > 0
-        assert found[method]["elsewhere"]["tokens_per_second"] > 0
+        assert figures[method]["alone_tokens_per_second"] > 0
+        assert figures[method]["here"]["tokens_per_second"] > 0
+        assert figures[method]["elsewhere"]["tokens_per_second"] > 0

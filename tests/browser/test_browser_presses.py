@@ -18,7 +18,7 @@ PRESS = """async ([start, stop, presses, frames]) => {
 """Press the buttons, with some frames between two presses."""
 
 
-def opened(page, url, tab):
+def open_tab_of(page, url, tab):
     start, stop, state = RUNS[tab]
     go(page, f"{url}/?tab={tab}&length=8&baseline=0&lossless.decodes=500&compare.length=8")
     page.wait_for_function(f"{state}[0]")  # the scripts of the tab have been loaded
@@ -43,7 +43,7 @@ ENTERED = [(2, "enter stop enter"), (2, "start enter enter"), (2, "start stop en
 @pytest.mark.parametrize("tab", RUNS)
 def test_what_is_begun_after_stop_or_after_a_refused_request_runs(blank, url, tab):
     page = blank
-    start, stop, state = opened(page, url, tab)
+    start, stop, state = open_tab_of(page, url, tab)
     for frames, presses in [*PRESSES, *(ENTERED if tab == "live" else ())]:
         page.evaluate(PRESS, [start, stop, presses.split(), frames])
         assert ends(page, start, stop, state) == ["done", ""], (presses, frames)
@@ -56,7 +56,7 @@ def test_what_is_begun_after_stop_or_after_a_refused_request_runs(blank, url, ta
 
 
 def test_of_two_quick_presses_on_questions_the_first_one_is_asked_once(blank, url):
-    start, stop, state = opened(blank, url, "live")
+    start, stop, state = open_tab_of(blank, url, "live")
     blank.evaluate(
         "document.querySelector('#generate').addEventListener('click', () => (window.clicks += 1))"
     )
@@ -82,7 +82,7 @@ def test_two_visitors_and_two_tabs_of_one_visitor_who_press_quickly_do_not_hinde
 ):
     other = someone(f"{url}/")
     pages = [blank, other, other.context.new_page()]
-    buttons = [opened(page, url, "live") for page in pages]
+    buttons = [open_tab_of(page, url, "live") for page in pages]
     for _ in range(2):
         for page, (start, stop, _) in zip(pages, buttons, strict=True):
             page.evaluate(PRESS, [start, stop, ["start", "stop", "start", "stop", "start"], 1])
@@ -92,18 +92,18 @@ def test_two_visitors_and_two_tabs_of_one_visitor_who_press_quickly_do_not_hinde
 
 def test_a_run_that_is_stopped_before_its_first_token_says_so_and_what_to_press(page):
     status, nothing = page.locator("#feed .run-status"), "Stopped before the first token. Press Generate"
-    for shown in ("a recorded run", "the visitor's own run"):
+    for run in ("a recorded run", "the visitor's own run"):
         page.route("**/call/v2/*", lambda _: None)  # as while the models of a first start are loaded
-        enter(page.locator("#prompt textarea"), f"another prompt than that of {shown}")
+        enter(page.locator("#prompt textarea"), f"another prompt than that of {run}")
         page.click("#generate")
         page.wait_for_selector("body[data-phase=waiting]")
         page.click("#stop")
         expect(status).to_contain_text(nothing)
         expect(page.locator("body[data-changed]")).to_have_count(1)
-        enter(page.locator("#seed input"), str(len(shown)))
+        enter(page.locator("#seed input"), str(len(run)))
         expect(status).to_contain_text("You changed")
         page.unroute("**/call/v2/*")
-        if shown == "a recorded run":
+        if run == "a recorded run":
             enter(page.locator("#length input[type=number]"), "8")
             generate(page)
             expect(status).to_contain_text("Done")

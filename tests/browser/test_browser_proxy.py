@@ -48,16 +48,16 @@ def visitor(chromium, size):
 
 
 def test_below_a_path_the_page_asks_only_there_and_decodes(someone, below):
-    page, asked = someone("about:blank"), []
-    page.on("request", lambda request: asked.append(request.url))
+    page, urls = someone("about:blank"), []
+    page.on("request", lambda request: urls.append(request.url))
     go(page, f"{below}/?length=8&baseline=0&topology=simple")
     generate(page)
     assert page.evaluate("specdec.store.state.rounds.length") > 0
     to(page, "Understand", "Race lab")
     expect(page.locator("#race_lab .verdict").first).to_contain_text("arrives first")
-    asked = [address for address in asked if not address.startswith(("data:", "blob:", "about:"))]
-    assert len(asked) > 5
-    assert [address for address in asked if not address.startswith(f"{below}/")] == []
+    urls = [address for address in urls if not address.startswith(("data:", "blob:", "about:"))]
+    assert len(urls) > 5
+    assert [address for address in urls if not address.startswith(f"{below}/")] == []
 
 
 def test_a_class_meets_behind_a_proxy_and_in_the_frame_of_a_space(chromium, below):
@@ -76,8 +76,8 @@ def test_a_class_meets_behind_a_proxy_and_in_the_frame_of_a_space(chromium, belo
     predict(student)
     expect(lecturer.locator(".class .answered")).to_have_text("1 of 1 have answered")
     lecturer.get_by_role("button", name="Show the answers").click()
-    for seen in (lecturer, student):
-        expect(seen.locator(".drawn .sum")).to_contain_text("0 of 1 answer right")
+    for side in (lecturer, student):
+        expect(side.locator(".drawn .sum")).to_contain_text("0 of 1 answer right")
     student.reload()
     expect(student.locator(".drawn .sum")).to_be_visible()
     page.reload()

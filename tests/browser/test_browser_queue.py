@@ -12,15 +12,15 @@ from tests.stress.visitors import ROOT, serving
 
 
 @pytest.fixture(scope="module")
-def served():
+def dying_server():
     """A server of its own, because the shared server has more seats, and its process."""
     with serving("--seats", "1", "--trace-bytes", "300000") as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def url(served):
-    return served[0]
+def url(dying_server):
+    return dying_server[0]
 
 
 @contextmanager
@@ -57,8 +57,8 @@ def open_trace(page, text):
     page.evaluate("() => { window.specdec.store.state.recorded = null; }")
     file = {"name": "spoiled.json", "mimeType": "application/json", "buffer": text.encode()}
     page.locator("#replay input[type=file]").set_input_files(file)
-    message, shown = "document.querySelector('.replay-error').textContent", "store.state.recorded"
-    page.wait_for_function(f"{message} || window.specdec.{shown}?.name === 'file'")
+    message, recorded = "document.querySelector('.replay-error').textContent", "store.state.recorded"
+    page.wait_for_function(f"{message} || window.specdec.{recorded}?.name === 'file'")
     return page.locator(".replay-error").text_content()
 
 
@@ -69,10 +69,10 @@ def test_broken_traces_are_told_and_never_break_the_page(page):
         messages.append(open_trace(page, text))
         for move in ("ArrowRight", "Shift+ArrowRight", "Home"):
             page.keyboard.press(move)
-    told = [message for message in messages if message]
-    assert len(told) > 5
-    assert all("it should be" in message and len(message) < 300 for message in told)
-    assert not any("undefined" in message or "TypeError" in message for message in told)
+    mistakes = [message for message in messages if message]
+    assert len(mistakes) > 5
+    assert all("it should be" in message and len(message) < 300 for message in mistakes)
+    assert not any("undefined" in message or "TypeError" in message for message in mistakes)
     assert page.evaluate("window.hacked === undefined")
     assert "the file has 0.3 MB; at most 0.3 MB can be opened" in open_trace(page, " " * 300_001)
 
@@ -84,9 +84,9 @@ WORK = {
 """Tabs with work of the server: the button that begins it, and a script that is true once it goes on."""
 
 
-def test_a_server_that_dies_is_told_and_its_work_goes_on_once_it_is_back(someone, served):
+def test_a_server_that_dies_is_told_and_its_work_goes_on_once_it_is_back(someone, dying_server):
     """The last test of this file: its server ends here."""
-    address, process = served
+    address, process = dying_server
     pages = {tab: someone(f"{address}/?tab={tab}&{LONG}") for tab in WORK}
     for tab, page in pages.items():
         expect(page.locator(f"#tab-{tab} {WORK[tab][0]}")).to_be_enabled()

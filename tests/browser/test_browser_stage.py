@@ -51,7 +51,7 @@ def tab(blank, someone, url):
     return open_page
 
 
-def whole(page, names):
+def whole_places(page, names):
     """Whether these panels are completely on the screen, and their places."""
     places = page.evaluate(PLACES, names)
     size = page.viewport_size
@@ -72,7 +72,7 @@ def test_text_tree_race_and_player_are_whole_before_during_and_after_a_run_and_n
     page.keyboard.press("Escape")  # ends the opening
     page.wait_for_selector("#race .drawing")
     settle(page)
-    before = whole(page, names)
+    before = whole_places(page, names)
     assert before["tree"][3] <= before["stepper"][1], before  # the element is not covered by the player
     enter(page.locator("#length input[type=number]"), "80")
     choose(page.locator("#baseline input"), False)
@@ -81,10 +81,10 @@ def test_text_tree_race_and_player_are_whole_before_during_and_after_a_run_and_n
     watch_shifts(page)
     page.locator("#generate").click()
     page.wait_for_function(BEGUN, timeout=6 * SLOW)
-    during = whole(page, names)
+    during = whole_places(page, names)
     page.wait_for_function("document.body.dataset.phase === 'done'")
     settle(page)
-    assert whole(page, names) == during == before
+    assert whole_places(page, names) == during == before
     assert shifts(page)[0] < 0.02, shifts(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
 
@@ -108,11 +108,11 @@ def test_a_phone_shows_text_player_and_tree_or_race_with_the_prompt_below(tab):
     page.wait_for_function(is_played, timeout=2 * SLOW)
     settle(page)
     assert page.evaluate(IN_SIGHT, "#text .legend .token") == ["accepted", "rejected", "correction", "bonus"]
-    order = whole(page, ["text", "stepper", "tree", "prompt"])
+    order = whole_places(page, ["text", "stepper", "tree", "prompt"])
     assert sorted(order.values(), key=lambda place: place[1]) == list(order.values())
     page.get_by_role("button", name="Race ›").click()
     page.wait_for_function("document.querySelector('#race.block').getBoundingClientRect().left >= 0")
-    assert whole(page, ["text", "stepper", "race", "prompt"])["race"][1] == order["tree"][1]
+    assert whole_places(page, ["text", "stepper", "race", "prompt"])["race"][1] == order["tree"][1]
     page.get_by_role("button", name="‹ Tree").click()
     page.wait_for_function("document.querySelector('#tree.block').getBoundingClientRect().left >= 0")
     page.locator("#tree .drawing .node:not(.last)").first.tap()  # that token has no child index
@@ -136,9 +136,9 @@ def test_the_opening_tells_a_line_slowly_plays_both_bars_and_ends_with_two_next_
     assert page.evaluate("document.body.dataset.phase") == "idle"
     page.wait_for_selector("[data-lanes]")
     page.wait_for_function("document.querySelector('#stepper .play .word').textContent === 'play'")
-    at = page.evaluate("(({ selected, veiled }) => [selected, veiled])(window.specdec.store.state)")
+    place = page.evaluate("(({ selected, veiled }) => [selected, veiled])(window.specdec.store.state)")
     entry = page.evaluate("(({ round, step }) => ({ round, step }))(window.specdec.store.state.recorded)")
-    assert at == [entry, False]
+    assert place == [entry, False]
     expect(page.locator(".lane .count").first).to_have_text("64 calls")
     expect(page.locator(".account .equal")).to_have_text("64 of 64 tokens equal ✓")
     expect(page.locator(".account .sum")).to_have_text(re.compile(SPEED))
@@ -356,9 +356,9 @@ def test_whoever_touches_what_is_shown_pauses_it(tab):
         page.wait_for_function("window.specdec.store.state.selected.round >= 2")
         page.locator(touched).first.click()
         expect(page.locator(word)).to_have_text("play")
-    at = page.evaluate("window.specdec.store.state.selected.round")
+    round_number = page.evaluate("window.specdec.store.state.selected.round")
     page.wait_for_timeout(1200)
-    assert page.evaluate("window.specdec.store.state.selected.round") == at
+    assert page.evaluate("window.specdec.store.state.selected.round") == round_number
 
 
 def test_a_link_offers_its_run_and_a_reload_keeps_the_visitors_run(tab):
@@ -432,7 +432,7 @@ def test_a_reload_that_ends_a_run_of_the_usual_settings_says_so_too(tab):
 def test_focus_is_seen_on_whatever_the_tab_key_meets(tab):
     page = tab((1280, 720), reduced_motion="reduce")
     page.locator("#projector button").first.focus()
-    seen = """() => {
+    condition = """() => {
       const marked = (element) => {
         const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(element);
         return (outlineStyle !== "none" && parseFloat(outlineWidth) >= 2) || boxShadow !== "none";
@@ -442,7 +442,7 @@ def test_focus_is_seen_on_whatever_the_tab_key_meets(tab):
     }"""
     for _ in range(34):
         page.keyboard.press("Tab")
-        page.wait_for_function(seen)  # Gradio's shadows appear slowly
+        page.wait_for_function(condition)  # Gradio's shadows appear slowly
 
 
 def test_a_refused_run_leaves_the_old_result_marked_and_its_message_goes_with_the_value(tab):
@@ -605,13 +605,13 @@ def test_what_a_run_gained_is_whole_on_a_low_window(tab):
 
 def test_a_check_that_is_begun_before_its_script_has_come_begins_then(tab):
     page = tab((1280, 720))
-    held = []
-    page.route("**/losslessness/panel.js", lambda route: held.append(route))
+    routes = []
+    page.route("**/losslessness/panel.js", lambda route: routes.append(route))
     with page.expect_request("**/losslessness/panel.js"):
         to(page, "Understand", "Losslessness")
     page.locator("#lossless-run").click()
     page.wait_for_timeout(500)
-    held.pop().continue_()
+    routes.pop().continue_()
     page.unroute("**/losslessness/panel.js")
     page.wait_for_function("document.body.dataset.check === 'running'")
 
@@ -629,6 +629,6 @@ def test_the_story_shows_whole_lines(tab):
         )
         assert top > 0, size
         lines = top / line
-        whole = round(lines)
-        assert lines == (pytest.approx(whole, abs=0.01) if query else whole), size  # a projector zooms
+        number = round(lines)
+        assert lines == (pytest.approx(number, abs=0.01) if query else number), size  # a projector zooms
         assert height % line in (0, 8), size

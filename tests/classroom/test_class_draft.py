@@ -94,7 +94,7 @@ def test_one_guess_a_round_and_none_when_it_is_over(text):
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("text", "expected"),
     [
         ("x\u0301\u0302\u0303\u0304\u0305word", "x\u0301\u0302word"),
         ("a\u0489\u0488\u20dd\u20dd", "a\u0489\u0488"),
@@ -104,8 +104,8 @@ def test_one_guess_a_round_and_none_when_it_is_over(text):
         ("a\u202e\u0300 b ", "à b"),
     ],
 )
-def test_marks_do_not_climb_over_the_projectors_sentence(said, shown):
-    assert drafting.written(said) == shown
+def test_marks_do_not_climb_over_the_projectors_sentence(text, expected):
+    assert drafting.written(text) == expected
 
 
 @pytest.mark.parametrize(

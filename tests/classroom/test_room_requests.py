@@ -40,8 +40,8 @@ def visit(url):
 def room(visit):
     """A room at the first question of a lesson: its code, the lecturer's key, and two students' tokens."""
     ask = visit("127.0.0.9")
-    opened = ask("open", {}).json()
-    code, key = opened["room"], opened["key"]
+    answer = ask("open", {}).json()
+    code, key = answer["room"], answer["key"]
     one, other = (ask("join", {"room": code}).json()["token"] for _ in range(2))
     ask("step", {"room": code, "lesson": "trees", "step": 1}, key)
     yield {"room": code, "key": key, "one": one, "other": other}
@@ -51,7 +51,7 @@ def room(visit):
 ANSWER = {"lesson": "trees", "step": 1, "value": 0}
 
 
-def told(answer, status):
+def detail_of(answer, status):
     assert answer.status_code == status, answer.text
     return answer.json().get("detail", "")
 
@@ -82,9 +82,9 @@ def test_one_token_asks_for_an_old_version_only_a_few_times_a_second(url, room):
 def test_nobody_leads_but_the_lecturer(visit, room, name):
     body = {"room": room["room"], "lesson": "trees", "step": 2, "prompt": "Mine now"}
     ask = visit("127.0.0.5")
-    assert "Only the lecturer" in told(ask(name, body, room["one"]), 403)
+    assert "Only the lecturer" in detail_of(ask(name, body, room["one"]), 403)
     for stranger in ("", "x", room["key"][:-1], room["room"]):
-        told(ask(name, body, stranger), 404)
+        detail_of(ask(name, body, stranger), 404)
     assert now(ask, room, room["one"])["place"]["step"] == 1
 
 
@@ -108,29 +108,29 @@ def test_values_of_odd_kinds_are_told_and_kept_by_nobody(visit, room, value):
 
 def test_a_class_gets_in_from_an_address_that_guesses_codes(visit, room):
     ask = visit("127.0.0.10")
-    tried = [ask("join", {"room": f"AAAAAA{i:02}"}).status_code for i in range(40)]
-    assert tried == [404] * 40
+    statuses = [ask("join", {"room": f"AAAAAA{i:02}"}).status_code for i in range(40)]
+    assert statuses == [404] * 40
     assert ask("join", {"room": room["room"]}).status_code == 200
 
 
 def test_the_class_drafts_and_the_target_verifies(visit, room):
     ask, code = visit("127.0.0.5"), {"room": room["room"]}
-    assert "empty" not in told(ask("draft", code | {"prompt": "Once upon a time"}, room["key"]), 200)
-    assert "nobody has sent a guess" in told(ask("check", code, room["key"]), 409)
-    told(ask("propose", code | {"number": 2, "text": "there"}, room["one"]), 409)
-    told(ask("propose", code | {"number": 1, "text": " "}, room["one"]), 422)
-    told(ask("propose", code | {"number": 1, "text": ["there"]}, room["one"]), 422)
-    told(ask("propose", code | {"number": 1, "text": "<b>there</b>"}, room["one"]), 200)
-    told(ask("propose", code | {"number": 1, "text": "was"}, room["one"]), 409)
-    told(ask("propose", code | {"number": 1, "text": ","}, room["other"]), 200)
+    assert "empty" not in detail_of(ask("draft", code | {"prompt": "Once upon a time"}, room["key"]), 200)
+    assert "nobody has sent a guess" in detail_of(ask("check", code, room["key"]), 409)
+    detail_of(ask("propose", code | {"number": 2, "text": "there"}, room["one"]), 409)
+    detail_of(ask("propose", code | {"number": 1, "text": " "}, room["one"]), 422)
+    detail_of(ask("propose", code | {"number": 1, "text": ["there"]}, room["one"]), 422)
+    detail_of(ask("propose", code | {"number": 1, "text": "<b>there</b>"}, room["one"]), 200)
+    detail_of(ask("propose", code | {"number": 1, "text": "was"}, room["one"]), 409)
+    detail_of(ask("propose", code | {"number": 1, "text": ","}, room["other"]), 200)
     checked = ask("check", code, room["key"]).json()
     assert {text: count for text, count, _ in checked["draft"]["proposals"]} == {"<b>there</b>": 1, ",": 1}
     assert (checked["draft"]["rounds"], checked["answered"]) == (1, 2)
-    assert "already" in told(ask("check", code, room["key"]), 409)
+    assert "already" in detail_of(ask("check", code, room["key"]), 409)
     assert now(ask, room, room["one"])["mine"] == "<b>there</b>"
     assert ask("next", code, room["key"]).json()["draft"]["number"] == 2
     ask("step", code | {"lesson": "trees", "step": 1}, room["key"])
-    told(ask("propose", code | {"number": 2, "text": "there"}, room["one"]), 409)
+    detail_of(ask("propose", code | {"number": 2, "text": "there"}, room["one"]), 409)
 
 
 @pytest.mark.parametrize("link", ["", "javascript:alert(1)", "http://a b", "x" * 400, None, 5, ["http://a"]])
@@ -140,8 +140,8 @@ def test_only_a_link_becomes_a_qr_code(link):
 
 def test_a_qr_code_holds_its_link():
     link = "https://page.example.org/class?room=ABCDEFG"
-    drawn = panel.qr({"link": link})
-    dark = {(int(x), int(y)) for x, y in re.findall(r"M(\d+) (\d+)h1v1h-1z", drawn["path"])}
-    size = drawn["size"]
+    image = panel.qr({"link": link})
+    dark = {(int(x), int(y)) for x, y in re.findall(r"M(\d+) (\d+)h1v1h-1z", image["path"])}
+    size = image["size"]
     rows = [bytes((x, y) in dark for x in range(size)) for y in range(size)]
     assert [*map(bytes, segno.make(link, error="m", micro=False).matrix)] == rows

@@ -35,9 +35,9 @@ def hall(clock):
     return Rooms(lambda: clock.now)
 
 
-def refused(status, act, *given):
+def refused(status, act, *arguments):
     with pytest.raises(HTTPException) as error:
-        act(*given)
+        act(*arguments)
     assert error.value.status_code == status
     return error.value.detail
 
@@ -201,14 +201,14 @@ def test_a_lecturer_clears_a_room_whose_places_are_held(hall, bounds):
     bounds(students_per_room=2)
     room = hall.open(HOME)
     room.lead(FIRST)
-    held = [room.join() for _ in range(2)]
-    for token in held:
+    tokens = [room.join() for _ in range(2)]
+    for token in tokens:
         room.answer(token, FIRST[:2], 0.0)
     version = room.version
     room.clear()
     assert room.version > version  # the students' pages are notified
     assert (room.here, room.counts(FIRST[:2])) == (0, [])
-    for token in held:
+    for token in tokens:
         assert "not in this room any more" in refused(404, hall.known, room.code, token)
         assert "not in this room any more" in refused(403, views.view_of, room, token)
     room.answer(room.join(), FIRST[:2], 1.0)
@@ -233,14 +233,14 @@ def test_students_are_told_no_answer_before_it_is_shown(hall, place, question):
     right = question["answer"]
     closest = right if "choices" in question else _step_near(question, right)
     room.answer(token, place[:2], steps.check_answer(place, closest))
-    told = views.view_of(room, token)
-    assert told["question"].keys() <= {"choices", "range", "percent", "points"}
-    assert "counts" not in told
-    assert question["why"] not in str(told)
+    view = views.view_of(room, token)
+    assert view["question"].keys() <= {"choices", "range", "percent", "points"}
+    assert "counts" not in view
+    assert question["why"] not in str(view)
     room.lead(place._replace(shown=True))
-    told = views.view_of(room, token)
-    assert told["question"]["answer"] == right
-    assert told["counts"] == [(told["mine"], 1)]
+    view = views.view_of(room, token)
+    assert view["question"]["answer"] == right
+    assert view["counts"] == [(view["mine"], 1)]
 
 
 def _step_near(question, value):
@@ -300,6 +300,6 @@ def test_a_full_room_with_every_question_answered_takes_less_than_a_megabyte(hal
         room.lead(place)
         for token in tokens:
             room.answer(token, place[:2], float(question.get("range", [1])[0]))
-    taken = tracemalloc.get_traced_memory()[0] - before
+    num_bytes = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    assert taken < 1_000_000, taken
+    assert num_bytes < 1_000_000, num_bytes

@@ -66,13 +66,13 @@ class Undecided:
 
 def completed(distribution, P, length):
     """A distribution of longer texts: short texts continue with P, as further exact rounds would."""
-    whole = defaultdict(int)
+    masses = defaultdict(int)
     for y, mass in distribution.items():
         for rest in itertools.product(range(P.shape[-1]), repeat=max(length - len(y), 0)):
             text = (0, *y, *rest)
             steps = (algorithms.given(P, text[:n])[text[n]] for n in range(1 + len(y), len(text)))
-            whole[text[1 : length + 1]] += math.prod(steps, start=mass)
-    return {text: mass for text, mass in whole.items() if mass}
+            masses[text[1 : length + 1]] += math.prod(steps, start=mass)
+    return {text: mass for text, mass in masses.items() if mass}
 
 
 def random_pair(seed, vocab_size=6, order=1):

@@ -51,10 +51,10 @@ def clock(monkeypatch):
 
 def trees_of(generation) -> list[Topology]:
     planted = {each.round: each.paths for each in generation.trees} or {0: generation.paths}
-    found = []
+    trees = []
     for round in generation.rounds:
-        found.append(Topology(planted[round.number]) if round.number in planted else found[-1])
-    return found
+        trees.append(Topology(planted[round.number]) if round.number in planted else trees[-1])
+    return trees
 
 
 def decoded(pair, length=200, **settings):
@@ -178,13 +178,13 @@ def test_the_next_run_begins_with_what_others_told(clock):
     clock(lambda n: 1e3, 1.0)
     pair = pair_of_twins()
     first = trees_of(decoded(pair))[0]
-    again = specdec.generate(pair, [0], topology="auto", max_new_tokens=20, seed=0)
+    second = specdec.generate(pair, [0], topology="auto", max_new_tokens=20, seed=0)
     other = specdec.generate(pair, [0], topology="auto", max_new_tokens=20, seed=1)
     assert trees_of(other)[0].depth > first.depth
     # a run with the same seed has the same noise, so only its times are used
-    known = experience.learned_of(pair).before(RunSettings("ersd", 1, Sampling(), 0, False), 0).vector()
-    assert known[0] < 1
-    assert again.token_ids == decoded(pair, 20).token_ids
+    rates = experience.learned_of(pair).before(RunSettings("ersd", 1, Sampling(), 0, False), 0).vector()
+    assert rates[0] < 1
+    assert second.token_ids == decoded(pair, 20).token_ids
 
 
 def test_what_is_remembered_of_a_pair_is_bounded(monkeypatch):
@@ -256,13 +256,13 @@ def test_a_first_slow_round_is_not_believed():
 @pytest.mark.parametrize("method", DRAFTING)
 def test_nothing_is_decoded_but_the_text(method, monkeypatch):
     """Two runs of a new pair: each opens one session of each model, which reads the prompt and this text."""
-    pair, opened = markov_pair(4, seed=1), []
+    pair, sessions = markov_pair(4, seed=1), []
     session = MarkovModel.session
-    monkeypatch.setattr(MarkovModel, "session", lambda model: opened.append(session(model)) or opened[-1])
+    monkeypatch.setattr(MarkovModel, "session", lambda model: sessions.append(session(model)) or sessions[-1])
     for number in (1, 2):
         run = decoded(pair, 60, method=method)
-        assert len(opened) == 2 * number
-        assert opened[-2].length == len(run.token_ids)  # the prompt's token too, but not the last one
+        assert len(sessions) == 2 * number
+        assert sessions[-2].length == len(run.token_ids)  # the prompt's token too, but not the last one
 
 
 def test_the_record_says_among_what_the_tree_would_be_chosen():
@@ -332,12 +332,12 @@ def test_a_draft_that_is_never_right_is_told_from_one_that_was_not_asked_enough(
 
 
 def test_what_is_measured_does_not_depend_on_who_comes_first():
-    found = []
+    vectors = []
     for prompt in ([0], [3]):
         pair = pair_of_twins()
         specdec.generate(pair, prompt, method="gsd", topology="auto", max_new_tokens=2, seed=0)
-        found.append(specdec.measure_acceptance(pair, method="gsd").tolist())
-    assert found[0] == found[1]
+        vectors.append(specdec.measure_acceptance(pair, method="gsd").tolist())
+    assert vectors[0] == vectors[1]
 
 
 @pytest.mark.parametrize("method", DRAFTING)

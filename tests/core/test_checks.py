@@ -29,9 +29,9 @@ WRONG = {
 
 @pytest.mark.parametrize(("check", "kind"), KINDS)
 def test_a_value_of_any_kind_becomes_python_s_own(check, kind):
-    found = check(kind(1))
-    assert found == 1
-    assert type(found) in (int, float, bool)
+    value = check(kind(1))
+    assert value == 1
+    assert type(value) in (int, float, bool)
 
 
 @pytest.mark.parametrize("kind", [list, tuple, iter, np.array, torch.tensor])
@@ -55,8 +55,8 @@ def test_what_is_no_number_or_no_array_of_numbers_is_none():
 
 @pytest.mark.parametrize("kind", [list, tuple, np.array, partial(torch.tensor, requires_grad=True)])
 def test_an_array_is_a_copy_in_float64(kind):
-    given = kind([0.5, 0.25])
+    values = kind([0.5, 0.25])
     for _ in range(2):
-        found = reals(given)
-        assert (found.dtype, found.tolist()) == (np.float64, [0.5, 0.25])
-        found[0] = 0
+        array = reals(values)
+        assert (array.dtype, array.tolist()) == (np.float64, [0.5, 0.25])
+        array[0] = 0

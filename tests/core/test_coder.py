@@ -41,13 +41,13 @@ def test_a_folder_with_both_files_needs_no_hub(hub, monkeypatch, tmp_path):
 
 
 def test_an_allowed_download_is_told_checked_and_kept(hub):
-    told = []
-    paths = loading._ours("coder", True, told.append)[:2]
+    reports = []
+    paths = loading._ours("coder", True, reports.append)[:2]
     assert [path.read_bytes() for path in paths] == [CONTENT] * 2
-    assert told[-1] == ("fetching", coder.DRAFT.name, len(CONTENT), len(CONTENT))
-    sent = hub.sent
-    assert loading._ours("coder", False, told.append)[:2] == paths == coder.installed()
-    assert hub.sent == sent
+    assert reports[-1] == ("fetching", coder.DRAFT.name, len(CONTENT), len(CONTENT))
+    num_bytes = hub.sent
+    assert loading._ours("coder", False, reports.append)[:2] == paths == coder.installed()
+    assert hub.sent == num_bytes
 
 
 def test_another_content_is_deleted(hub, monkeypatch):

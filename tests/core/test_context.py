@@ -131,8 +131,8 @@ def test_the_planned_nodes_of_a_known_tree_are_its_most_acceptable():
     a, b = root.drafted([1, 2], [0.6, 0.3])
     a.drafted([3, 4], [0.9, 0.05])
     b.drafted([5], [0.9])
-    taken, unscored = plan(root, 4, 2, AVERAGE)
-    assert [node.token_id for node in taken] == [1, 3, 2, 5]
+    branches, unscored = plan(root, 4, 2, AVERAGE)
+    assert [node.token_id for node in branches] == [1, 3, 2, 5]
     assert not unscored
 
 
@@ -145,9 +145,9 @@ def test_features_stay_finite_at_the_edges_of_probability():
     uniforms = torch.tensor([1e-300, 1 - 2**-53] * 4, dtype=torch.float64)
     children = torch.arange(5).expand(2, 5)
     times = torch.tensor([[0.1, math.inf, math.inf, math.inf, math.inf]] * 2)
-    for seen in (of_node(one_hot), of_children(one_hot, children), of_arrivals(times)):
-        assert seen.shape[:2] == (2, WIDTH)
-        assert seen.isfinite().all()
+    for features in (of_node(one_hot), of_children(one_hot, children), of_arrivals(times)):
+        assert features.shape[:2] == (2, WIDTH)
+        assert features.isfinite().all()
     assert of_uniforms(uniforms, 2).clamp_min(-1e9).isfinite().all()
 
 
@@ -159,14 +159,14 @@ def test_rates_are_computed_where_the_hazards_are(device):
     children = torch.zeros(3, WIDTH, dtype=torch.int64, device=device)
     uniforms = torch.ones(WIDTH)
     for method in STAGES:
-        there = capricious(method)
-        for name, stage in there.stages.items():
-            there.stages[name] = Hazards(stage.weights.to("meta"), stage.bias.to("meta"))
+        moved = capricious(method)
+        for name, stage in moved.stages.items():
+            moved.stages[name] = Hazards(stage.weights.to("meta"), stage.bias.to("meta"))
         if method == "ersd":
-            rates = [there.of_drafted_ersd(log_q, times, children)]
+            rates = [moved.of_drafted_ersd(log_q, times, children)]
         else:
-            rates = [there.of_node(log_q), there.of_tested(log_q, uniforms)]
-            rates.append(there.of_drafted_gsd(log_q, uniforms, children))
+            rates = [moved.of_node(log_q), moved.of_tested(log_q, uniforms)]
+            rates.append(moved.of_drafted_gsd(log_q, uniforms, children))
         assert {(tuple(each.shape), each.device.type) for each in rates} == {((3, WIDTH), "meta")}
 
 
@@ -177,8 +177,8 @@ def log_losses(acceptance, samples):
     losses = {"average": float(-(none * distribution.log()).sum(-1).mean())}
     earlier = samples.accepted.cumsum(-1) - samples.accepted.long()
     at_risk = samples.offered & (earlier == 0)
-    for name, seen in samples.stages.items():
-        hazards = acceptance.stages[name](seen).clamp(1e-9, 1 - 1e-9)
+    for name, features in samples.stages.items():
+        hazards = acceptance.stages[name](features).clamp(1e-9, 1 - 1e-9)
         terms = torch.where(samples.accepted, hazards, 1 - hazards).log()
         losses[name] = float(-(terms * at_risk).sum(-1).mean())
     return losses
@@ -212,10 +212,10 @@ def test_learnt_rates_are_those_of_theory(method):
 def test_learning_and_saving_round_trip(tmp_path):
     acceptance = learn.learn_context(markov_pair(6), [[0], [1]], method="gsd", tokens=60)
     acceptance.save(tmp_path / "a.json")
-    again = ContextAcceptance.load(tmp_path / "a.json")
-    assert again.average == acceptance.average
+    loaded = ContextAcceptance.load(tmp_path / "a.json")
+    assert loaded.average == acceptance.average
     log_q = torch.log_softmax(torch.randn(3, 6, generator=torch.Generator().manual_seed(0)), -1)
-    assert torch.allclose(again.of_node(log_q), acceptance.of_node(log_q))
+    assert torch.allclose(loaded.of_node(log_q), acceptance.of_node(log_q))
     (tmp_path / "x.json").write_text("[1]")
     for name in ("x.json", "missing.json"):
         with pytest.raises(ValueError, match=name):
@@ -228,8 +228,8 @@ def test_texts_are_scored_as_the_models_score_them():
     log_p = learn.scored(pair.target, ids, 3, pair, Sampling())
     with torch.inference_mode():
         logits = pair.target.module(torch.tensor([ids], device=pair.target.device)).logits
-    whole = logits[0, 2:-1, : pair.vocab_size].log_softmax(-1)
-    assert torch.allclose(log_p.cpu(), whole.cpu(), atol=1e-4)
+    expected = logits[0, 2:-1, : pair.vocab_size].log_softmax(-1)
+    assert torch.allclose(log_p.cpu(), expected.cpu(), atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ def run(method="ersd", topology=TREE, pair=None, **settings):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_tokens_of_the_rounds_are_the_generation(method):
-    for wanted in (1, 2, 3, 7):
-        assert len(run(method, max_new_tokens=wanted).token_ids) == wanted
+    for length in (1, 2, 3, 7):
+        assert len(run(method, max_new_tokens=length).token_ids) == length
     g = run(method)
     assert len(g.token_ids) == 60
     assert g.num_target_calls == len(g.rounds)
@@ -69,8 +69,8 @@ def test_accepted_tokens_are_the_accepted_nodes_and_the_last_kind_says_why(metho
 @pytest.mark.parametrize("method", METHODS)
 def test_steps_say_how_each_token_was_decided(method):
     for round in run(method).rounds:
-        told = [(step.token_id, step.kind, step.position) for step in round.steps]
-        assert told == [(token.id, token.kind, round.position + i) for i, token in enumerate(round.tokens)]
+        steps = [(step.token_id, step.kind, step.position) for step in round.steps]
+        assert steps == [(token.id, token.kind, round.position + i) for i, token in enumerate(round.tokens)]
         for step in round.steps:
             by_p = min(step.leading, key=lambda arrival: arrival.arrival_p)
             assert by_p.token_id == step.winner_p
@@ -339,8 +339,8 @@ def test_what_is_no_pair_is_named(call):
 def test_a_table_may_be_an_array():
     table = np.full((3, 3), 1 / 3)
     texts = [
-        specdec.generate(specdec.ModelPair(MarkovModel(given)), [0], method="ar", max_new_tokens=5, seed=1)
-        for given in (table, table.tolist(), torch.tensor(table))
+        specdec.generate(specdec.ModelPair(MarkovModel(rows)), [0], method="ar", max_new_tokens=5, seed=1)
+        for rows in (table, table.tolist(), torch.tensor(table))
     ]
     assert texts[0].token_ids == texts[1].token_ids == texts[2].token_ids
     for wrong in (np.float64(1.0), [["a"]], [[0.5, np.nan]] * 2, np.empty((0, 0)), table + 0j):

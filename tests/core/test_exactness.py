@@ -63,11 +63,11 @@ def test_ersd_equals_race_decoding_on_every_combination_of_races(monkeypatch):
 def test_decoding_on_sparse_races_gives_the_same_text(method, topology, monkeypatch):
     """Sparse races of large vocabularies, tested on sixteen tokens of which about two are early."""
     pair, settings = adversarial_pair(), {"method": method, "topology": topology, "max_new_tokens": 200}
-    whole = [specdec.generate(pair, [0], seed=seed, **settings) for seed in range(3)]
+    dense = [specdec.generate(pair, [0], seed=seed, **settings) for seed in range(3)]
     monkeypatch.setattr(races, "LARGE", 0)
     monkeypatch.setattr(sparse_race, "EARLY", 2)
     sparse = [specdec.generate(pair, [0], seed=seed, **settings) for seed in range(3)]
-    assert [run.token_ids for run in sparse] == [run.token_ids for run in whole]
+    assert [run.token_ids for run in sparse] == [run.token_ids for run in dense]
 
 
 def begun(pair, method, topology, seed, **settings):
@@ -95,11 +95,11 @@ def test_a_rule_end_to_end_has_the_targets_distribution(method, topology):
 
 @pytest.mark.parametrize("method", ["gsd", *OTHER_RULES])
 def test_a_rule_never_decides_twice_with_the_same_uniform(method, monkeypatch):
-    drawn = []
-    monkeypatch.setattr(noise, "uniform", lambda *key: drawn.append(key) or uniform(*key))
+    keys = []
+    monkeypatch.setattr(noise, "uniform", lambda *key: keys.append(key) or uniform(*key))
     specdec.generate(markov_pair(6), [0], method=method, topology=TREE, max_new_tokens=200, seed=1)
     # positions that were not reached are drafted again
-    decided = [key for key in drawn if Stream.AGAIN not in key]
+    decided = [key for key in keys if Stream.AGAIN not in key]
     assert len(decided) > 100
     assert len(set(decided)) == len(decided)
 

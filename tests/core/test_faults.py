@@ -42,10 +42,10 @@ class Breaking:
 @contextmanager
 def breaking(model, error):
     """All sessions that the model creates meanwhile break. Yields references to them."""
-    whole, sessions = model.session, []
+    open_session, sessions = model.session, []
 
     def session():
-        broken = Breaking(whole(), error)
+        broken = Breaking(open_session(), error)
         sessions.append(weakref.ref(broken))
         return broken
 
@@ -77,20 +77,20 @@ def token_ids(updates):
 def test_a_model_that_breaks_in_the_middle_of_a_run(pair, monkeypatch, model, error, message):
     logged = []  # a log of pytest would hold the frames of the error, and with them the caches
     monkeypatch.setattr(feed.logging, "error", lambda text, exc_info: logged.append((text, str(exc_info))))
-    whole = specdec.generate(pair, SETTINGS.prompt, max_new_tokens=24, seed=3).token_ids
+    token_ids_of_run = specdec.generate(pair, SETTINGS.prompt, max_new_tokens=24, seed=3).token_ids
     with breaking(getattr(pair, model), error) as sessions:
         updates = received(pair)
     last = updates[-1]
     assert (last["phase"], last["message"]) == ("error", message)
     before = token_ids(updates)
-    assert before == whole[: len(before)]  # the rounds before the error stay, and are right
+    assert before == token_ids_of_run[: len(before)]  # the rounds before the error stay, and are right
     assert logged == [("a run failed", str(error))]
     error.__traceback__ = None
     gc.collect()
     assert sessions
     assert all(session() is None for session in sessions)  # the sessions are freed with their caches
     assert seats.MODEL.num_seated == 0
-    assert token_ids(received(pair)) == whole  # the next visitor
+    assert token_ids(received(pair)) == token_ids_of_run  # the next visitor
 
 
 def test_models_that_do_not_load_are_told_and_tried_again_by_the_next_visitor(pair):
@@ -106,8 +106,8 @@ def test_models_that_do_not_load_are_told_and_tried_again_by_the_next_visitor(pa
 
 def test_a_visitor_who_leaves_in_the_middle_frees_seat_and_caches(pair):
     sessions = []
-    whole = pair.target.session
-    pair.target.session = lambda: sessions.append(whole()) or sessions[-1]
+    open_session = pair.target.session
+    pair.target.session = lambda: sessions.append(open_session()) or sessions[-1]
     try:
         updates = run.updates(pair, SETTINGS, interval=0.0)
         while '"number"' not in next(updates):
@@ -135,14 +135,14 @@ def full_disk(most):
 
 
 def test_a_recording_on_a_full_disk_keeps_the_one_before(pair, tmp_path):
-    [story] = [wanted for wanted in record_runs.WANTED if wanted.name == "story"]
-    wanted = replace(story, max_new_tokens=8)
-    generation = record_runs.record(pair, "Once upon a time", "ersd", wanted, 0)
-    moment, runs = record_runs.Moment(0, 0, 1.0), [(generation, record_runs.timed(pair, wanted, generation))]
-    record_runs.write(wanted, moment, runs, tmp_path)
-    path = tmp_path / f"{wanted.name}.json"
+    [story] = [recording for recording in record_runs.RECORDINGS if recording.name == "story"]
+    story = replace(story, max_new_tokens=8)
+    generation = record_runs.record(pair, "Once upon a time", "ersd", story, 0)
+    moment, runs = record_runs.Moment(0, 0, 1.0), [(generation, record_runs.timed(pair, story, generation))]
+    record_runs.write(story, moment, runs, tmp_path)
+    path = tmp_path / f"{story.name}.json"
     before = path.read_text()
     with full_disk(1000), pytest.raises(ValueError, match=r"could not be written: .* The old file is kept"):
-        record_runs.write(wanted, moment, runs, tmp_path)
+        record_runs.write(story, moment, runs, tmp_path)
     assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]

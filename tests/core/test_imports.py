@@ -65,17 +65,17 @@ def imported(path: Path) -> list[tuple[str, ...]]:
 
     Imports under `if __name__ == "__main__"` are left out, because importing the file never runs them.
     """
-    found: list[tuple[str, ...]] = []
+    names: list[tuple[str, ...]] = []
     for part in ast.parse(path.read_text()).body:
         if isinstance(part, ast.If) and "__main__" in ast.unparse(part.test):
             continue
         for node in ast.walk(part):
             if isinstance(node, ast.Import):
-                found += [(alias.name,) for alias in node.names]
+                names += [(alias.name,) for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
                 assert node.level == 0, f"{path} imports relatively"
-                found += [(f"{node.module}.{alias.name}", node.module) for alias in node.names]
-    return found
+                names += [(f"{node.module}.{alias.name}", node.module) for alias in node.names]
+    return names
 
 
 def between_files(root: Path) -> dict[str, set[str]]:

@@ -164,8 +164,8 @@ def test_a_record_repeats_its_trees_round_by_round(changing, monkeypatch, method
     records = [specdec.Generation.from_json(each.generation.to_json()) for each in runs]
     monkeypatch.undo()
     prompts, seeds = zip(*((each.prompt_ids, each.seed) for each in records), strict=True)
-    again = together_as_alone(pair, prompts, seeds, topology=records, method=method, max_new_tokens=60)
-    for record, each in zip(records, again, strict=True):
+    repeats = together_as_alone(pair, prompts, seeds, topology=records, method=method, max_new_tokens=60)
+    for record, each in zip(records, repeats, strict=True):
         assert len(record.trees) > 5
         assert (each.trees, each.token_ids) == (record.trees, record.token_ids)
 
@@ -174,13 +174,13 @@ def test_a_record_that_can_t_be_repeated_is_refused():
     pair = markov_pair(8, seed=3)
     record = specdec.generate(pair, [0], topology=batch(2), max_new_tokens=4, seed=0)
     empty = dataclasses.replace(record, paths=())
-    for prompt, given, method, message in (
+    for prompt, topology, method, message in (
         ([0], record, "gsd", "record of a run with method = 'ersd', but this run has 'gsd'"),
         ([1], record, "ersd", r"with prompt_ids = \(0,\), but this run has \(1,\)"),
         ([0], empty, "ersd", "is a record without trees"),
     ):
         with pytest.raises(ValueError, match=message):
-            specdec.generate(pair, prompt, topology=given, method=method)
+            specdec.generate(pair, prompt, topology=topology, method=method)
     for trees in ([Planted(1, ((0,),))], [Planted(0, ((0,),)), Planted(0, ())], [Planted(0, ((1, 0),))]):
         text = dataclasses.replace(record, paths=(), trees=tuple(trees)).to_json()
         with pytest.raises(ValueError, match=r"trees\[\d\]\."):
@@ -195,8 +195,8 @@ def test_every_drafter_repeats_trees_that_change():
     plain = specdec.generate(pair, [0], method="ar", **settings)
     record = dataclasses.replace(plain, method="ersd", trees=trees)
     for drafter in ("model", "model+copies", specdec.drafters.NGram(), specdec.drafters.Suffix()):
-        again = specdec.generate(pair, [0], topology=record, drafter=drafter, **settings)
-        assert (again.trees, again.token_ids) == (trees, plain.token_ids)
+        repeat = specdec.generate(pair, [0], topology=record, drafter=drafter, **settings)
+        assert (repeat.trees, repeat.token_ids) == (trees, plain.token_ids)
     pair.target.capability = "sequence"
     with pytest.raises(ValueError, match="can score sequences only"):
         specdec.generate(pair, [0], topology=record, **settings)

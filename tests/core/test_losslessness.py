@@ -67,9 +67,9 @@ def test_tail_probabilities_are_those_of_the_chi_square_distribution(dof, statis
     counts = Counter(dict.fromkeys(distribution, 1000))
     shift = (statistic * 500) ** 0.5  # two cells that are off by this much give the statistic
     counts += Counter({(0,): shift, (1,): -shift})
-    found = chi_square(counts, distribution)
-    assert (found.statistic, found.degrees_of_freedom) == (pytest.approx(statistic), dof)
-    assert found.p_value == pytest.approx(stats.chi2.sf(statistic, dof), rel=1e-9)
+    test = chi_square(counts, distribution)
+    assert (test.statistic, test.degrees_of_freedom) == (pytest.approx(statistic), dof)
+    assert test.p_value == pytest.approx(stats.chi2.sf(statistic, dof), rel=1e-9)
 
 
 def test_small_cells_are_pooled_by_what_is_expected_of_them():
@@ -102,11 +102,11 @@ def test_too_many_of_what_is_rare_is_found_also_where_its_cell_lacks_as_many(mas
         rest = 1 - sum(others) - mass
         distribution = {(i,): p for i, p in enumerate([*others, rest, mass])}
         expected = [round(5000 * p) for p in others]
-        for taken in (20, 200):
-            counts = [*expected, 5000 - sum(expected) - taken, taken]
-            found = chi_square(Counter({(i,): count for i, count in enumerate(counts)}), distribution)
-            alone = stats.binom.sf(taken - 1, 5000, mass)
-            assert found.p_value <= max(2.01 * alone, 1e-300) < 1e-9
+        for excess in (20, 200):
+            counts = [*expected, 5000 - sum(expected) - excess, excess]
+            test = chi_square(Counter({(i,): count for i, count in enumerate(counts)}), distribution)
+            alone = stats.binom.sf(excess - 1, 5000, mass)
+            assert test.p_value <= max(2.01 * alone, 1e-300) < 1e-9
         right = [*expected, 5000 - sum(expected), 0]
         assert chi_square(Counter({(i,): n for i, n in enumerate(right) if n}), distribution).p_value > 0.99
 
@@ -147,10 +147,10 @@ def test_two_cells_are_tested_exactly_by_the_binomial_distribution(count, level,
         smaller = min(stats.binom.sf(others - 1, count, mass), stats.binom.cdf(others, count, mass))
         assert p_value(others) == pytest.approx(min(1, 2 * smaller), rel=1e-7)
     mean = round(mass * count)
-    found = next(others for others in range(mean, count) if p_value(others) < level)
-    assert stats.binom.sf(found - 1, count, mass) < level / 2
+    least = next(others for others in range(mean, count) if p_value(others) < level)
+    assert stats.binom.sf(least - 1, count, mass) < level / 2
     # slightly below 0.99 if whole counts make the exact test stricter than χ²
-    assert stats.binom.sf(found - 1, count, min(1, mass + detectable(count, 1, level))) > 0.98
+    assert stats.binom.sf(least - 1, count, min(1, mass + detectable(count, 1, level))) > 0.98
 
 
 # ---------------------------------------------------------------- decodes
@@ -189,7 +189,7 @@ HARMLESS = [
 
 @pytest.mark.parametrize(("fault", "topology"), HARMLESS, ids=lambda value: getattr(value, "name", None))
 def test_a_fault_of_siblings_on_a_sequence_and_one_that_is_none_change_nothing(fault, topology):
-    broken, right = (check_of(fault.method, topology, fault=given) for given in (fault, None))
+    broken, right = (check_of(fault.method, topology, fault=fault_or_none) for fault_or_none in (fault, None))
     assert [broken.decode() for _ in range(150)] == [right.decode() for _ in range(150)]
 
 
@@ -198,7 +198,7 @@ ENDING.eos_ids = frozenset({2})
 
 
 @pytest.mark.parametrize(
-    ("given", "names"),
+    ("settings", "names"),
     [
         ({"method": "greedy"}, "method = 'greedy'"),
         ({"method": "ersd", "fault": FAULTS["kept-draft"]}, "fault = 'kept-draft' breaks 'gsd'"),
@@ -209,15 +209,15 @@ ENDING.eos_ids = frozenset({2})
         ({"pair": ALONE}, "needs a draft"),
     ],
 )
-def test_mistakes_are_named(given, names):
+def test_mistakes_are_named(settings, names):
     with pytest.raises(ValueError, match=names):
-        check_of(**given)
+        check_of(**settings)
 
 
 # ---------------------------------------------------------------- on the page
 
 
-def told(**changes):
+def updates_of(**changes):
     settings = lossless_run.CheckSettings(**changes)
     return [json.loads(text) for text in lossless_run.updates(settings, interval=0)]
 
@@ -243,13 +243,13 @@ def test_right_decoders_pass_at_the_page_s_default_settings(method):
 
 
 def test_updates_tell_the_distribution_the_counts_and_the_path():
-    first, *_, last = updates = told(decodes=300, tokens=1, method="ersd", seed=4)
+    first, *_, last = updates = updates_of(decodes=300, tokens=1, method="ersd", seed=4)
     assert [update["phase"] for update in updates] == ["running"] * (len(updates) - 1) + ["done"]
     assert first["distribution"] == pytest.approx([0.35, 0.3, 0.25, 0.1])
-    again = run(lossless_run.new_check(lossless_run.CheckSettings(**first["setup"])), 300)
-    assert last["counts"] == [again.counts[(token,)] for token in range(4)]
-    assert tuple(last["chi_square"]) == again.chi_square()
-    assert (last["decodes"], last["calls"], last["emitted"]) == (300, again.rounds, again.tokens)
+    check = run(lossless_run.new_check(lossless_run.CheckSettings(**first["setup"])), 300)
+    assert last["counts"] == [check.counts[(token,)] for token in range(4)]
+    assert tuple(last["chi_square"]) == check.chi_square()
+    assert (last["decodes"], last["calls"], last["emitted"]) == (300, check.rounds, check.tokens)
     path = [point for update in updates for point in update.get("path", [])]
     assert [decodes for decodes, _ in path] == list(range(3, 301, 3))
     assert path[-1][1] == last["chi_square"][2]
@@ -266,7 +266,7 @@ def test_a_check_that_is_closed_decodes_no_more():
 
 def test_a_busy_server_ends_a_check_by_the_clock(monkeypatch):
     monkeypatch.setattr(lossless_run, "MOST_SECONDS", 0.05)
-    last = told(decodes=20_000)[-1]
+    last = updates_of(decodes=20_000)[-1]
     assert last["phase"] == "done"
     assert 0 < last["decodes"] < 20_000
 
@@ -285,14 +285,14 @@ def test_a_busy_server_ends_a_check_by_the_clock(monkeypatch):
     ],
 )
 def test_a_visitor_s_mistakes_are_named(changes, names):
-    (update,) = told(**changes)
+    (update,) = updates_of(**changes)
     assert update["phase"] == "error"
     assert names in update["message"]
 
 
 def test_faults_to_choose_are_those_of_the_method():
     assert lossless_run.CheckSettings(method="ar", broken=True, fault="kept-draft").checked().fault is None
-    described = losslessness._known()["faults"]
+    described = losslessness._choices()["faults"]
     assert described.keys() == FAULTS.keys()
     assert all(described[name]["method"] == fault.method for name, fault in FAULTS.items())
     assert "on a sequence nothing changes" in described["kept-draft"]["sequence"]
@@ -300,11 +300,11 @@ def test_faults_to_choose_are_those_of_the_method():
 
 
 def test_every_fault_is_explained_and_its_decodes_are_recorded():
-    shown = json.loads(SHOWN.read_text())
-    assert losslessness.FAULTS_IN_WORDS.keys() == FAULTS.keys() == shown.keys()
-    assert all(10 <= decodes < lossless_run.CheckSettings().decodes for decodes in shown.values())
+    decodes_of = json.loads(SHOWN.read_text())
+    assert losslessness.FAULTS_IN_WORDS.keys() == FAULTS.keys() == decodes_of.keys()
+    assert all(10 <= decodes < lossless_run.CheckSettings().decodes for decodes in decodes_of.values())
     # for a large fault, a smaller sample gives the same number within a quarter
-    assert shows_after("own-sample", 1500) == pytest.approx(shown["own-sample"], rel=0.25)
+    assert shows_after("own-sample", 1500) == pytest.approx(decodes_of["own-sample"], rel=0.25)
 
 
 def test_the_board_has_a_row_for_each_audit_and_names_real_faults():

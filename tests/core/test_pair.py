@@ -36,15 +36,15 @@ def test_a_pair_from_folders_decodes_text_and_cuts_padding(folders):
 
 
 @pytest.mark.parametrize(
-    ("given", "dtypes"),
+    ("options", "dtypes"),
     [
         ({"dtype": "bfloat16", "draft_dtype": "float32", "device": "cpu"}, (torch.bfloat16, torch.float32)),
         ({"dtype": torch.float32, "device": torch.device("cpu")}, (torch.float32, torch.float32)),
         ({"dtype": "float32", "device": "cpu:0"}, (torch.float32, torch.float32)),
     ],
 )
-def test_dtypes_and_devices_may_be_torch_s_own_and_the_draft_s_its_own(folders, given, dtypes):
-    pair = specdec.load_pair(str(folders / "target"), folders / "draft", **given)
+def test_dtypes_and_devices_may_be_torch_s_own_and_the_draft_s_its_own(folders, options, dtypes):
+    pair = specdec.load_pair(str(folders / "target"), folders / "draft", **options)
     assert (pair.target.dtype, pair.draft.dtype) == dtypes
     assert pair.target.device.type == "cpu"
     assert len(specdec.generate(pair, "the", max_new_tokens=9, seed=0).token_ids) <= 9
@@ -78,6 +78,8 @@ def uniform(size):
 def test_a_prompt_in_memory_may_be_empty_and_holds_whole_characters():
     pair = specdec.ModelPair(uniform(SIZE), tokenizer=TOKENIZER)
     assert pair.encode("") == [TOKENIZER.eos_token_id]
+    with pytest.raises(ValueError, match="empty and no id is given"):
+        pair.encode([])
     with pytest.raises(ValueError, match="half a character"):
         pair.encode("\ud83d hi")
 
@@ -182,9 +184,9 @@ def test_a_tokenizer_whose_texts_could_never_end_is_named():
 @pytest.mark.parametrize("missing", ["nowhere/at-all", "./no such folder"])
 def test_what_is_not_there_is_named(missing, folders, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    for given in ({"target": missing}, {"target": folders / "target", "draft": missing}):
+    for options in ({"target": missing}, {"target": folders / "target", "draft": missing}):
         with pytest.raises(ValueError, match=missing):
-            specdec.load_pair(**given)
+            specdec.load_pair(**options)
     with pytest.raises(ValueError, match="needs a target"):
         specdec.load_pair(draft=folders / "draft")
     with pytest.raises(ValueError, match="report = 5"):
@@ -197,7 +199,7 @@ def break_weights(folder):
 
 
 @pytest.mark.parametrize(
-    ("harm", "named"),
+    ("harm", "message"),
     [
         (lambda folder: change_config(folder, num_hidden_layers=5), "lacks .* weights"),
         (lambda folder: change_config(folder, hidden_size=64), "other sizes"),
@@ -211,10 +213,10 @@ def break_weights(folder):
     ],
     ids=["layers", "sizes", "truncated", "tokenizer", "weights", "pickle", "config", "type", "values"],
 )
-def test_a_broken_checkpoint_is_refused_with_its_cause(tmp_path, harm, named):
+def test_a_broken_checkpoint_is_refused_with_its_cause(tmp_path, harm, message):
     save_checkpoint(tmp_path, "llama", tokenizer=TOKENIZER)
     harm(tmp_path)
-    with pytest.raises(ValueError, match=named):
+    with pytest.raises(ValueError, match=message):
         specdec.load_pair(tmp_path)
 
 
@@ -233,10 +235,10 @@ def test_entries_that_make_no_sense_are_named_or_ignored_as_the_model_does(tmp_p
     try:
         pair = specdec.load_pair(tmp_path)
         specdec.generate(pair, "the cat", method="ar", max_new_tokens=12, seed=0)
-        told = pair.target.name
+        text = pair.target.name
     except ValueError as error:
-        told = str(error)
-    assert tmp_path.name in told
+        text = str(error)
+    assert tmp_path.name in text
 
 
 @pytest.mark.parametrize("value", ["w1", 5, {}, transformers.PreTrainedTokenizerFast], ids=str)
@@ -258,13 +260,13 @@ def test_a_tokenizer_that_panics_is_named_and_what_ends_a_program_is_not_held_ba
         """Raises errors as Rust's panics arrive in Python."""
 
     pair = specdec.ModelPair(uniform(SIZE), tokenizer=byte_level_tokenizer())
-    for raised, seen in ((PanicException, ValueError), (KeyboardInterrupt, KeyboardInterrupt)):
+    for raised, expected in ((PanicException, ValueError), (KeyboardInterrupt, KeyboardInterrupt)):
 
         def fails(*_, raised=raised, **__):
             raise raised("at the first letter")
 
         monkeypatch.setattr(type(pair.tokenizer), "__call__", fails)
-        with pytest.raises(seen, match="at the first letter"):
+        with pytest.raises(expected, match="at the first letter"):
             pair.encode("the cat")
 
 

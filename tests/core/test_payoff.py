@@ -31,20 +31,20 @@ def by_hand(rate, draft, k):
 
 
 def test_the_gain_is_that_of_the_best_tree():
-    found = Payoff.of(setup([0.5], draft=0.1, row=0.0))
+    payoff = Payoff.of(setup([0.5], draft=0.1, row=0.0))
     gains = [by_hand(0.5, 0.1, k) for k in range(33)]
-    assert [point.speed_up for point in found.curve] == pytest.approx(gains)
-    assert found.speed_up == pytest.approx(max(gains))
-    assert found.drafted == gains.index(max(gains))
-    assert found.without["the time of further rows"] == pytest.approx(found.speed_up)
-    assert found.without["the rejected drafts"] == pytest.approx(by_hand(1.0, 0.1, 32))
-    assert found.halved["the draft's time"] == pytest.approx(max(by_hand(0.5, 0.05, k) for k in range(33)))
+    assert [point.speed_up for point in payoff.curve] == pytest.approx(gains)
+    assert payoff.speed_up == pytest.approx(max(gains))
+    assert payoff.drafted == gains.index(max(gains))
+    assert payoff.without["the time of further rows"] == pytest.approx(payoff.speed_up)
+    assert payoff.without["the rejected drafts"] == pytest.approx(by_hand(1.0, 0.1, 32))
+    assert payoff.halved["the draft's time"] == pytest.approx(max(by_hand(0.5, 0.05, k) for k in range(33)))
 
 
 def test_it_breaks_even_where_one_drafted_token_costs_what_it_gains():
-    found = Payoff.of(setup([0.5], draft=0.2, row=0.0))
-    assert found.least_acceptance == pytest.approx(0.2, abs=0.01)  # 1 + rate against 1 + draft
-    assert found.dearest_draft == pytest.approx(0.5, abs=0.01)
+    payoff = Payoff.of(setup([0.5], draft=0.2, row=0.0))
+    assert payoff.least_acceptance == pytest.approx(0.2, abs=0.01)  # 1 + rate against 1 + draft
+    assert payoff.dearest_draft == pytest.approx(0.5, abs=0.01)
     hopeless = Payoff.of(setup([0.9], draft=0.0, row=2.0))
     assert (hopeless.least_acceptance, hopeless.dearest_draft) == (None, None)
 
@@ -55,28 +55,28 @@ LIMITS["the rejected drafts"] = ([0.1], 1e-3, 1e-3)
 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_what_limits_most_is_named(limit):
-    found = Payoff.of(setup(*LIMITS[limit]))
-    assert max(found.without, key=found.without.get) == limit
-    assert f"the main limit is {limit}." in found.sentences()[0]
+    payoff = Payoff.of(setup(*LIMITS[limit]))
+    assert max(payoff.without, key=payoff.without.get) == limit
+    assert f"the main limit is {limit}." in payoff.sentences()[0]
 
 
 def test_a_change_that_would_lower_the_gain_is_not_told_as_a_gain():
     """Work that each round has, also of plain decoding, hides a part of the cost of drafting."""
-    found = Payoff.of(setup([0.9], draft=0.3, row=0.01, rest=1.0))
-    assert found.without["the work outside the two models"] < found.speed_up
-    words = found.sentences()[-1]
+    payoff = Payoff.of(setup([0.9], draft=0.3, row=0.01, rest=1.0))
+    assert payoff.without["the work outside the two models"] < payoff.speed_up
+    words = payoff.sentences()[-1]
     assert "outside" not in words
-    assert f", without the time of further rows {found.without['the time of further rows']:.2f}." in words
+    assert f", without the time of further rows {payoff.without['the time of further rows']:.2f}." in words
 
 
 def test_a_pair_that_gains_nothing_and_a_gain_within_the_error_are_told_so():
-    found = Payoff.of(setup([0.1], draft=2.0, row=1.0))
-    assert (found.speed_up, found.drafted) == (1.0, 0)
-    assert "does not pay" in found.sentences()[0]
-    found = Payoff.of(setup([0.114], draft=0.1, row=0.0))
-    assert 1 < found.speed_up < 1.02
-    assert found.least_acceptance < 0.114
-    assert "no tree is 1.02 times as fast as plain decoding" in found.sentences()[0]
+    payoff = Payoff.of(setup([0.1], draft=2.0, row=1.0))
+    assert (payoff.speed_up, payoff.drafted) == (1.0, 0)
+    assert "does not pay" in payoff.sentences()[0]
+    payoff = Payoff.of(setup([0.114], draft=0.1, row=0.0))
+    assert 1 < payoff.speed_up < 1.02
+    assert payoff.least_acceptance < 0.114
+    assert "no tree is 1.02 times as fast as plain decoding" in payoff.sentences()[0]
 
 
 def test_nothing_is_blamed_where_nothing_limits():
@@ -140,10 +140,10 @@ def test_a_roofline_is_the_longer_of_reading_and_arithmetic_wherever_its_ridge_i
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_set_up_comes_back_from_json(shape):
     own = setup([0.5, 0.2], draft=0.1, row=0.01, rest=0.1, texts=2, shape=shape)
-    again = SetUp.from_json(json.loads(json.dumps(own.as_json())))
-    assert Payoff.of(again) == Payoff.of(own)
-    assert again.shape == shape
-    assert again.costs.overheads == own.costs.overheads != NOTHING
+    loaded = SetUp.from_json(json.loads(json.dumps(own.as_json())))
+    assert Payoff.of(loaded) == Payoff.of(own)
+    assert loaded.shape == shape
+    assert loaded.costs.overheads == own.costs.overheads != NOTHING
 
 
 @pytest.fixture

@@ -33,21 +33,21 @@ def test_padding_is_cut_before_the_softmax_and_top_k_keeps_the_k_most_probable()
     assert torch.allclose(p, torch.tensor([0.0, 5 / 9, 4 / 9]))
 
 
-@pytest.mark.parametrize(("top_p", "kept"), [(0.3, 1), (0.5, 1), (0.51, 2), (0.9, 2), (0.95, 3), (1.0, 3)])
-def test_top_p_keeps_the_fewest_tokens_whose_mass_reaches_p(top_p, kept):
+@pytest.mark.parametrize(("top_p", "count"), [(0.3, 1), (0.5, 1), (0.51, 2), (0.9, 2), (0.95, 3), (1.0, 3)])
+def test_top_p_keeps_the_fewest_tokens_whose_mass_reaches_p(top_p, count):
     p = probs(torch.tensor([0.1, 0.5, 0.4], dtype=torch.float64).log(), top_p=top_p)
-    assert (p > 0).sum() == kept
+    assert (p > 0).sum() == count
     assert p.sum() == pytest.approx(1)
 
 
 def test_top_p_beyond_the_first_guess_equals_a_full_sort():
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(3, 5000, generator=generator, dtype=torch.float64) * 0.1
-    kept = probs(logits, top_p=0.9) > 0
+    support = probs(logits, top_p=0.9) > 0
     ordered, order = torch.softmax(logits, -1).sort(-1, descending=True)
-    expected = torch.zeros_like(kept).scatter(-1, order, ordered.cumsum(-1) - ordered < 0.9)
-    assert kept.sum(-1).min() > 1024
-    assert torch.equal(kept, expected)
+    expected = torch.zeros_like(support).scatter(-1, order, ordered.cumsum(-1) - ordered < 0.9)
+    assert support.sum(-1).min() > 1024
+    assert torch.equal(support, expected)
 
 
 def test_half_precision_logits_keep_the_tail_of_a_large_vocabulary():
@@ -91,9 +91,9 @@ def test_weights_of_a_race_are_the_weights_of_the_distribution(dtype, temperatur
 
 
 def test_what_is_clear_is_taken_for_a_number():
-    given = Sampling(torch.tensor(0.5), None, None), Sampling(np.float32(0.5), np.int64(0), torch.tensor(1.0))
-    assert all(sampling == Sampling(0.5) for sampling in given)
-    assert all(type(x) in (int, float) for s in given for x in (s.temperature, s.top_k, s.top_p))
+    cases = Sampling(torch.tensor(0.5), None, None), Sampling(np.float32(0.5), np.int64(0), torch.tensor(1.0))
+    assert all(sampling == Sampling(0.5) for sampling in cases)
+    assert all(type(x) in (int, float) for s in cases for x in (s.temperature, s.top_k, s.top_p))
     for wrong in (None, torch.tensor([0.5, 1.0]), torch.tensor(True), "1"):
         with pytest.raises(ValueError, match="temperature = "):
             Sampling(wrong)

@@ -49,11 +49,11 @@ def test_noise_of_one_position_is_a_run_of_splitmix64():
 @pytest.mark.parametrize("count", [5, 3000, 3 * (1 << 14) + 5])  # several keys per block, and several blocks
 def test_noise_is_the_same_bits_in_numpy_torch_and_python(count):
     keys = [0, 1, 2**64 - 1, 12345678901234567890, 7, 8, 9]
-    found = np.empty((len(keys), count))
+    uniforms = np.empty((len(keys), count))
     for some, part, u in splitmix.blocks(keys, count):
-        found[some, part] = u
-    assert np.array_equal(found, splitmix.uniforms_on(torch.device("cpu"), keys, count).numpy())
-    for row, key in zip(found, keys, strict=True):
+        uniforms[some, part] = u
+    assert np.array_equal(uniforms, splitmix.uniforms_on(torch.device("cpu"), keys, count).numpy())
+    for row, key in zip(uniforms, keys, strict=True):
         assert [splitmix.uniform(key, i) for i in (0, 4, count - 1)] == row[[0, 4, count - 1]].tolist()
 
 
@@ -76,10 +76,10 @@ def test_the_largest_number_is_below_one():
 
 def test_numbers_at_indices_and_below_a_limit_are_those_of_the_whole():
     key, count = 12345, 40_000
-    whole = splitmix.uniforms_on(torch.device("cpu"), [key], count)[0].numpy()
+    uniforms = splitmix.uniforms_on(torch.device("cpu"), [key], count)[0].numpy()
     some = np.array([0, 7, 1 << 14, count - 1])
-    assert np.array_equal(splitmix.at(key, some), whole[some])
-    assert np.array_equal(splitmix.below(key, count, 1 << 24), np.flatnonzero(whole < 2.0**-7))
+    assert np.array_equal(splitmix.at(key, some), uniforms[some])
+    assert np.array_equal(splitmix.below(key, count, 1 << 24), np.flatnonzero(uniforms < 2.0**-7))
 
 
 def sparse_races_differ(vocab_size=20_000):
@@ -93,12 +93,12 @@ def sparse_races_differ(vocab_size=20_000):
         log_p = log_p + 5 * (seed % 7 - 3) if seed < 36 else torch.log_softmax(log_p, -1)
         if seed % 4 == 0:
             log_p[:, torch.rand(vocab_size, generator=generator) < 0.999] = -math.inf
-        whole = race_of(log_exponentials(3, [seed], vocab_size)[0])
+        dense = race_of(log_exponentials(3, [seed], vocab_size)[0])
         sparse = Races(3, vocab_size).at(seed)
         assert isinstance(sparse, SparseRace)
-        assert torch.equal(sparse.exponentials, whole.exponentials)
-        same = all(sparse.arrivals(log_p, n) == whole.arrivals(log_p, n) for n in (1, 3, 60))
-        differ += not (same and sparse.winner(log_p[1]) == whole.winner(log_p[1]))
+        assert torch.equal(sparse.exponentials, dense.exponentials)
+        same = all(sparse.arrivals(log_p, n) == dense.arrivals(log_p, n) for n in (1, 3, 60))
+        differ += not (same and sparse.winner(log_p[1]) == dense.winner(log_p[1]))
     return differ
 
 

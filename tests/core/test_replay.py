@@ -11,7 +11,7 @@ from components.page import assets
 from components.runs import timing
 from tests.conftest import ours, same_arithmetic
 
-NAMES = [name for wanted in record_runs.WANTED for name in wanted.names()]
+NAMES = [name for recording in record_runs.RECORDINGS for name in recording.names()]
 ENTRIES = {entry["name"]: entry for entry in traces.entries()}
 
 
@@ -23,12 +23,12 @@ def tokens_of(rounds):
     return [token for round in rounds for token in round.tokens]
 
 
-WANTED = {name: wanted for wanted in record_runs.WANTED for name in wanted.names()}
+RECORDINGS = {name: recording for recording in record_runs.RECORDINGS for name in recording.names()}
 
 
-def asked(name):
+def arguments_of(name):
     run = load(name)
-    return WANTED[name].pair, run.prompt_ids, run.max_new_tokens, run.temperature, run.seed
+    return RECORDINGS[name].pair, run.prompt_ids, run.max_new_tokens, run.temperature, run.seed
 
 
 def decoded(pair, prompt_ids, most, temperature, seed, method="ar", topology=None):
@@ -49,13 +49,13 @@ def test_the_index_names_every_recorded_run_and_nothing_else():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_is_what_the_decoder_decodes_beside_plain_decoding_of_its_prompt_and_seed(name):
-    run, pair = load(name), ours(WANTED[name].pair)
+    run, pair = load(name), ours(RECORDINGS[name].pair)
     same_arithmetic(pair, run)
-    again = decoded(*asked(name), run.method, specdec.Topology(run.paths))
-    plain = plain_run(*asked(name))
+    repeat = decoded(*arguments_of(name), run.method, specdec.Topology(run.paths))
+    plain = plain_run(*arguments_of(name))
     ids = pair.chat_prompt(run.prompt) if run.chat else pair.encode(run.prompt)
-    assert (list(run.prompt_ids), run.chat) == (ids, WANTED[name].chat)
-    assert (again.text, again.token_ids) == (run.text, run.token_ids)
+    assert (list(run.prompt_ids), run.chat) == (ids, RECORDINGS[name].chat)
+    assert (repeat.text, repeat.token_ids) == (run.text, run.token_ids)
     assert tokens_of(run.baseline) == tokens_of(plain.rounds)
     assert run.method != "ersd" or plain.text == run.text
 
@@ -65,10 +65,10 @@ def test_a_run_is_small_timed_and_says_where_to_look_but_not_where_it_was_record
     run, entry = load(name), ENTRIES[name]
     file = traces.FOLDER / f"{name}.json"
     assert file.stat().st_size < record_runs.MOST_BYTES
-    assert len(assets.pack(traces._sent(file).encode()).gzip) < 150_000
+    assert len(assets.pack(traces._compact_text(file).encode()).gzip) < 150_000
     assert 0 < len(entry["look"]) < 120
     assert len(entry["title"]) < 80
-    assert (run.target, run.draft) == record_runs.NAMES[WANTED[name].pair]
+    assert (run.target, run.draft) == record_runs.NAMES[RECORDINGS[name].pair]
     assert all(timing.decoding_seconds(round) > 0 for round in run.baseline)
     assert len(run.timings) >= timing.LEAST
     for repeat in run.timings:
@@ -95,7 +95,7 @@ def test_an_opening_shows_what_was_replaced_in_its_first_rounds(name):
 
 
 def test_gsd_and_ersd_are_recorded_on_the_same_prompt_seed_and_tree():
-    gsd, ersd = (load(name) for name in WANTED["parting-gsd"].names())
+    gsd, ersd = (load(name) for name in RECORDINGS["parting-gsd"].names())
     assert (gsd.method, ersd.method) == ("gsd", "ersd")
     assert (gsd.prompt, gsd.seed, gsd.paths) == (ersd.prompt, ersd.seed, ersd.paths)
     twins = [ENTRIES[name]["twin"] for name in ("parting-gsd", "parting-ersd")]
@@ -110,21 +110,21 @@ def test_a_finder_says_no_where_there_is_nothing_to_see():
 
 
 def test_what_is_recorded_is_what_the_index_points_at():
-    for wanted in record_runs.WANTED:
-        found = wanted.find(*[load(name) for name in wanted.names()])
-        for name in wanted.names():
-            assert (ENTRIES[name]["round"], ENTRIES[name]["step"]) == (found.round, found.step)
+    for recording in record_runs.RECORDINGS:
+        moment = recording.find(*[load(name) for name in recording.names()])
+        for name in recording.names():
+            assert (ENTRIES[name]["round"], ENTRIES[name]["step"]) == (moment.round, moment.step)
 
 
 def test_runs_are_written_with_their_entries_and_their_measured_baselines(monkeypatch, tmp_path):
     monkeypatch.setattr(timing, "MOST", timing.LEAST)
-    wanted, pair = WANTED["story"], ours("stories")
-    moment, runs = record_runs.again(pair, wanted)
-    repeats = [record_runs.timed(pair, wanted, run) for run in runs]
-    entries = record_runs.write(wanted, moment, list(zip(runs, repeats, strict=True)), tmp_path)
-    assert [entry["name"] for entry in entries] == wanted.names()
-    assert {path.stem for path in tmp_path.glob("*.json")} == set(wanted.names())
-    for name, run, measured in zip(wanted.names(), runs, repeats, strict=True):
+    recording, pair = RECORDINGS["story"], ours("stories")
+    moment, runs = record_runs.again(pair, recording)
+    repeats = [record_runs.timed(pair, recording, run) for run in runs]
+    entries = record_runs.write(recording, moment, list(zip(runs, repeats, strict=True)), tmp_path)
+    assert [entry["name"] for entry in entries] == recording.names()
+    assert {path.stem for path in tmp_path.glob("*.json")} == set(recording.names())
+    for name, run, measured in zip(recording.names(), runs, repeats, strict=True):
         written = specdec.Generation.from_json((tmp_path / f"{name}.json").read_text())
         assert (written.method, written.rounds) == (run.method, run.rounds)
         assert written.token_ids == load(name).token_ids  # under ERSD the seed decides the text

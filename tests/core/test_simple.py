@@ -46,9 +46,9 @@ def test_the_comparison_catches_a_cache_that_keeps_the_tree(models, monkeypatch)
 
 
 def test_a_text_ends_at_an_end_token(models):
-    whole = simple.decode(*models, PROMPT, WIDE, seed=3)
-    end = whole[20]
-    assert simple.decode(*models, PROMPT, WIDE, seed=3, eos_ids=[end]) == whole[: whole.index(end) + 1]
+    text = simple.decode(*models, PROMPT, WIDE, seed=3)
+    end = text[20]
+    assert simple.decode(*models, PROMPT, WIDE, seed=3, eos_ids=[end]) == text[: text.index(end) + 1]
 
 
 def test_another_method_is_named():

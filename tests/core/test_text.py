@@ -25,9 +25,9 @@ def wrapped(model, decoder=None, **options):
     tokenizer = Tokenizer(model)
     if decoder is not None:
         tokenizer.decoder = decoder
-    whole = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, **options)
-    whole.add_tokens([AddedToken("<user>"), AddedToken(" two words ", lstrip=True), AddedToken("🙂")])
-    return whole
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, **options)
+    fast.add_tokens([AddedToken("<user>"), AddedToken(" two words ", lstrip=True), AddedToken("🙂")])
+    return fast
 
 
 def numbered(*tokens):
@@ -119,10 +119,10 @@ def pieces(tokenizer, prompt, ids):
 
 def added_text(tokenizer, prompt, ids):
     """The text of all ids after the text of the prompt, or after the common beginning of both."""
-    before, whole = (tokenizer.decode(some, skip_special_tokens=True) for some in (prompt, [*prompt, *ids]))
-    while not whole.startswith(before):
-        before = before[:-1]
-    return whole.removeprefix(before)
+    prefix, text = (tokenizer.decode(some, skip_special_tokens=True) for some in (prompt, [*prompt, *ids]))
+    while not text.startswith(prefix):
+        prefix = prefix[:-1]
+    return text.removeprefix(prefix)
 
 
 @st.composite
@@ -162,9 +162,9 @@ def test_long_texts_of_few_tokens_join_too_and_cost_the_same_for_each_token(toke
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "words in Python"])
 def test_ids_without_a_token_add_no_text(tokenizers, kind):
     tokenizer = tokenizers[kind]
-    beyond, known = len(tokenizer) + 300, [len(tokenizer) // 2, len(tokenizer) // 3] * 3
-    told = pieces(tokenizer, [beyond, *known, beyond], [beyond, *known, beyond, *known])
-    assert "".join(told) == added_text(tokenizer, known, known * 2)
+    beyond, ids = len(tokenizer) + 300, [len(tokenizer) // 2, len(tokenizer) // 3] * 3
+    parts = pieces(tokenizer, [beyond, *ids, beyond], [beyond, *ids, beyond, *ids])
+    assert "".join(parts) == added_text(tokenizer, ids, ids * 2)
     assert TokenTexts(tokenizer)[beyond] == f"<{beyond}>"
 
 
@@ -190,10 +190,10 @@ def test_a_random_model_with_any_tokenizer_ends_its_text(tokenizers):
 @pytest.mark.parametrize("tokenizer", [TOKENIZER, WithoutBackend()], ids=["fast", "slow"])
 @pytest.mark.parametrize("text", TEXTS)
 def test_pieces_join_to_the_text_and_none_holds_half_a_character(tokenizer, text):
-    told = pieces(tokenizer, TOKENIZER.encode("the mat "), TOKENIZER.encode(text))
-    assert "".join(told) == text
-    assert not any("\N{REPLACEMENT CHARACTER}" in piece for piece in told)
-    assert told[-1] == ""
+    parts = pieces(tokenizer, TOKENIZER.encode("the mat "), TOKENIZER.encode(text))
+    assert "".join(parts) == text
+    assert not any("\N{REPLACEMENT CHARACTER}" in piece for piece in parts)
+    assert parts[-1] == ""
 
 
 def test_an_unfinished_character_is_shown_as_such_at_the_end():
@@ -220,8 +220,8 @@ def test_a_decoder_that_panics_raises_nothing():
         tokenizer.decode([space])
     assert not isinstance(raised.value, Exception)
     for prompt, ids in itertools.product(([], [letter], [space, space]), repeat=2):
-        told = pieces(tokenizer, prompt, [space, *ids, space, letter])
-        assert all(isinstance(piece, str) for piece in told)
+        parts = pieces(tokenizer, prompt, [space, *ids, space, letter])
+        assert all(isinstance(piece, str) for piece in parts)
     assert isinstance(TokenTexts(tokenizer)[space], str)
 
 

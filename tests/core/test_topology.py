@@ -106,9 +106,9 @@ def test_sizes_out_of_range_are_named(shape, k):
 def test_rows_may_be_arrays_or_tensors():
     tree = Topology([(0,), (1,), (0, 0)])
     for kind in (np.array, torch.tensor, tuple):
-        again = Topology.from_parents(kind(tree.parents), kind(tree.child_indices))
-        assert len({again, tree, Topology(tree.paths)}) == 1
-        assert all(type(value) is int for value in (*again.parents, *again.child_indices))
+        copy = Topology.from_parents(kind(tree.parents), kind(tree.child_indices))
+        assert len({copy, tree, Topology(tree.paths)}) == 1
+        assert all(type(value) is int for value in (*copy.parents, *copy.child_indices))
 
 
 @pytest.mark.parametrize(

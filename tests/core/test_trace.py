@@ -40,7 +40,7 @@ def test_infinite_arrival_times_become_none():
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("change", "message"),
     [
         ({"number": "first"}, "number"),
         ({"tokens": [{"id": 1, "text": "a", "kind": "guessed"}]}, "kind"),
@@ -48,9 +48,9 @@ def test_infinite_arrival_times_become_none():
         ({"nodes": [{"path": [0], "token_id": 1}]}, "nodes"),
     ],
 )
-def test_a_record_that_does_not_fit_is_named(change, named):
+def test_a_record_that_does_not_fit_is_named(change, message):
     round = generated(detail=False).rounds[0]
-    with pytest.raises(ValueError, match=named):
+    with pytest.raises(ValueError, match=message):
         Round.from_json(json.dumps(json.loads(round.to_json()) | change))
 
 
@@ -60,10 +60,10 @@ NO_RECORDS += [(value, "a record is read from JSON text") for value in (None, 5,
 NO_RECORDS += [(" " * 50_000_001, "50,000,001 characters; at most 50,000,000")]
 
 
-@pytest.mark.parametrize(("given", "message"), NO_RECORDS, ids=range(len(NO_RECORDS)))
-def test_what_is_no_record_is_an_error(given, message):
+@pytest.mark.parametrize(("text", "message"), NO_RECORDS, ids=range(len(NO_RECORDS)))
+def test_what_is_no_record_is_an_error(text, message):
     with pytest.raises(ValueError, match=message):
-        Generation.from_json(given)
+        Generation.from_json(text)
 
 
 def recorded():

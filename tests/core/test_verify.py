@@ -57,8 +57,8 @@ def test_a_sample_is_the_token_whose_share_holds_the_uniform(vocab_size, rejecti
         weights = excess if excess.sum() > 0 else weights
         covered[token] = 0
     ends = np.cumsum(weights) / weights.sum()
-    wanted = np.flatnonzero(weights > weights.max() / 1000)[:: max(1, vocab_size // 600)]
-    for token in wanted:
+    likely = np.flatnonzero(weights > weights.max() / 1000)[:: max(1, vocab_size // 600)]
+    for token in likely:
         start = ends[token - 1] if token else 0.0
         for share in (0.001, 0.5, 0.999):
             u = start + share * (ends[token] - start)

@@ -165,13 +165,13 @@ def test_paths_go_on_as_n_grams_do():
 
 def test_shares_follow_the_text_and_not_its_rounds():
     wrong, right, at_once = Copies(), Copies(), Copies()
-    before = Copies().share(16)
+    share = Copies().share(16)
     for length in range(len(REPEATING), 80):
         right.follow(([0, 1, 2, 3] * 20)[:length])
         wrong.follow((REPEATING + [9, 8, 7, 6, 5] * 13)[:length])
     at_once.follow(REPEATING)
     at_once.follow(([0, 1, 2, 3] * 20)[:79])
-    assert right.share(16) > before
+    assert right.share(16) > share
     assert [at_once.share(1 << n) for n in range(5)] == [right.share(1 << n) for n in range(5)]
     assert wrong.share(16) < right.share(16)
 
@@ -221,8 +221,8 @@ def test_copied_nodes_do_not_count_as_the_draft_s():
 @pytest.mark.parametrize("method", OTHER_THAN_ERSD)
 def test_a_token_is_a_residual_s_only_after_a_test_of_a_draft(method):
     alone, beside = (generated(method, drafter, detail=True) for drafter in COPYING)
-    said = {token.kind for round in alone.rounds for token in round.tokens}
-    assert said == {"accepted", "bonus", "sampled"}
+    kinds_alone = {token.kind for round in alone.rounds for token in round.tokens}
+    assert kinds_alone == {"accepted", "bonus", "sampled"}
     kinds = {}
     for round in beside.rounds:
         tested = any(node.status == "rejected" and not node.copied for node in round.nodes)

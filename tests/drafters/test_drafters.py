@@ -121,9 +121,9 @@ def test_chi_square_catches_broken_verifiers():
         verdict = gsd.verify(drafted, log_p, noise)
         if verdict.kind != "residual":
             return verdict
-        again = Residual(log_p[(0, *verdict.rows)[-1]], None)
+        residual = Residual(log_p[(0, *verdict.rows)[-1]], None)
         u = noise.last((0,) * len(verdict.rows))
-        return verdict._replace(token_id=again.sample((u * 7919) % 1))
+        return verdict._replace(token_id=residual.sample((u * 7919) % 1))
 
     for drafter, broken in ((DRAFTERS[1], twice), (Suffix(0), FAULTS["kept-target"].verifier)):
         assert chi_square_p_value(begun(drafter, broken), joint_distribution(TARGET, [0], 2)) < FALSE_ALARM
@@ -177,14 +177,14 @@ def test_the_automaton_knows_every_string_and_its_places():
         automaton.follow([1, 2, 1])  # of another text
         automaton.follow(text[:23])
         automaton.follow(text)
-        assert (automaton.text, automaton.whole.length) == (text, len(text))
+        assert (automaton.text, automaton.whole_text.length) == (text, len(text))
         for start, end in itertools.combinations(range(len(text) + 1), 2):
             state = automaton.empty
             for token_id in text[start:end]:
                 state = state.next[token_id]
-            found = places(text, text[start:end])
-            assert (state.count, state.last) == (len(found), found[-1])
-            assert state.before == (found[-2] if len(found) > 1 else -1)
+            ends = places(text, text[start:end])
+            assert (state.count, state.last) == (len(ends), ends[-1])
+            assert state.previous == (ends[-2] if len(ends) > 1 else -1)
 
 
 def test_a_text_of_equal_tokens_takes_linear_time():
@@ -262,8 +262,8 @@ def test_records_of_drafters_are_read_back(method, drafter):
 class Saying:
     name = "saying"
 
-    def __init__(self, **said):
-        for method, answer in said.items():
+    def __init__(self, **answers):
+        for method, answer in answers.items():
             setattr(self, method, lambda *_, answer=answer: answer)
 
 
@@ -305,9 +305,9 @@ def test_weights_are_numbers_of_any_kind(token_id, weight):
 NOTHING = [{"propose": []}, {"propose": [[]]}, {"distribution": {}}, {"distribution": {3: 0}}]
 
 
-@pytest.mark.parametrize("said", NOTHING)
-def test_nothing_at_all_is_an_answer(said):
-    assert len(generated("gsd", Saying(**said), tokens=20).rounds) == 20
+@pytest.mark.parametrize("answers", NOTHING)
+def test_nothing_at_all_is_an_answer(answers):
+    assert len(generated("gsd", Saying(**answers), tokens=20).rounds) == 20
 
 
 @pytest.mark.parametrize(

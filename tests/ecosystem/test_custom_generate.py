@@ -55,15 +55,15 @@ def talking():
     return *models(vocab_size=len(tokenizer), eos_token_id=0), tokenizer
 
 
-def equal(target, draft, given, **settings):
-    theirs = target.generate(**given, **settings)
-    found = target.generate(**given, **settings, custom_generate=ours, assistant_model=draft)
-    assert torch.equal(found, theirs)
-    return found
+def equal(target, draft, inputs, **settings):
+    theirs = target.generate(**inputs, **settings)
+    sequences = target.generate(**inputs, **settings, custom_generate=ours, assistant_model=draft)
+    assert torch.equal(sequences, theirs)
+    return sequences
 
 
-def decoded(pair, *given, **settings):
-    return pair[0].generate(*given, **settings, custom_generate=ours, draft=pair[1])
+def decoded(pair, *inputs, **settings):
+    return pair[0].generate(*inputs, **settings, custom_generate=ours, draft=pair[1])
 
 
 @pytest.mark.parametrize("family", GREEDY)
@@ -75,20 +75,20 @@ def test_greedy_texts_are_those_of_transformers(family):
     # transformers refuses an assistant_model for a target with a recurrent state
     name = "draft" if target._is_stateful else "assistant_model"
     settings = {"max_new_tokens": 24, "do_sample": False, "pad_token_id": 0}
-    for given in ({"input_ids": PROMPT}, {"input_ids": ROWS, "attention_mask": MASK}):
-        theirs = target.generate(**given, **settings)
+    for inputs in ({"input_ids": PROMPT}, {"input_ids": ROWS, "attention_mask": MASK}):
+        theirs = target.generate(**inputs, **settings)
         own = {"custom_generate": ours, name: draft, "topology": topology, "return_dict_in_generate": True}
-        found = target.generate(**given, **settings, **own)
-        assert torch.equal(found.sequences, theirs)
-        assert sum(row.num_accepted for row in found.acceptance) > 0
+        output = target.generate(**inputs, **settings, **own)
+        assert torch.equal(output.sequences, theirs)
+        assert sum(row.num_accepted for row in output.acceptance) > 0
 
 
 @pytest.mark.parametrize("family", ["mamba", "gpt2"])
 def test_plain_decoding_needs_no_draft(family):
     target = tiny_model(family)
     settings = {"max_new_tokens": 16, "do_sample": False, "pad_token_id": 0}
-    found = target.generate(PROMPT, **settings, custom_generate=ours, method="ar")
-    assert torch.equal(found, target.generate(PROMPT, **settings))
+    sequences = target.generate(PROMPT, **settings, custom_generate=ours, method="ar")
+    assert torch.equal(sequences, target.generate(PROMPT, **settings))
 
 
 def next_scores(target, ids, **settings):
@@ -106,8 +106,8 @@ def test_warpers_keep_their_own_settings(small, warper):
     """All tokens that are ever sampled have a probability in transformers' scores."""
     settings = {"do_sample": True, "top_k": 0, "logits_processor": [warper()], "max_new_tokens": 1}
     scores = next_scores(small[0], PROMPT % 6, **settings)
-    found = decoded(small, PROMPT % 6, **settings, **SAMPLED)
-    assert set(found[:, -1].tolist()) == set(scores.isfinite().nonzero().flatten().tolist())
+    sequences = decoded(small, PROMPT % 6, **settings, **SAMPLED)
+    assert set(sequences[:, -1].tolist()) == set(scores.isfinite().nonzero().flatten().tolist())
 
 
 SAMPLED = {"num_return_sequences": 500, "method": "ersd", "topology": sequence(1), "seed": 0}
@@ -134,8 +134,8 @@ def distribution_of(target, prompt, settings):
 
 def p_value(pair, distribution, settings, method):
     settings = {"do_sample": True, "max_new_tokens": 2} | settings | SAMPLED | {"method": method}
-    found = decoded(pair, PROMPT % 6, **settings)
-    return chi_square_p_value(map(tuple, found[:, -2:].tolist()), distribution)
+    sequences = decoded(pair, PROMPT % 6, **settings)
+    return chi_square_p_value(map(tuple, sequences[:, -2:].tolist()), distribution)
 
 
 @pytest.fixture(scope="module")
@@ -183,11 +183,11 @@ def test_streamers_get_the_same_pieces(talking):
     target, draft, tokenizer = talking
     inputs = tokenizer(["the cat", "once upon a time the"], return_tensors="pt", padding=True)
     settings = {"max_new_tokens": 20, "do_sample": False}
-    theirs, found = Pieces(), Pieces()
+    theirs, streamer = Pieces(), Pieces()
     target.generate(**inputs, **settings, streamer=theirs)
-    target.generate(**inputs, **settings, streamer=found, custom_generate=ours, assistant_model=draft)
-    assert found.pieces == theirs.pieces
-    assert len(found.pieces) > 5
+    target.generate(**inputs, **settings, streamer=streamer, custom_generate=ours, assistant_model=draft)
+    assert streamer.pieces == theirs.pieces
+    assert len(streamer.pieces) > 5
 
 
 @pytest.mark.parametrize("changes", [{}, {"repetition_penalty": 1.3}], ids=["native", "processed"])
@@ -205,8 +205,8 @@ def test_text_is_that_of_the_decoder(pair):
     both = wrapped.wrapped_pair(*pair, ())
     g = specdec.generate(both, PROMPT, temperature=0.8, top_k=20, seed=7, max_new_tokens=20)
     config = GenerationConfig(do_sample=True, temperature=0.8, top_k=20, max_new_tokens=20)
-    found = decoded(pair, PROMPT, generation_config=config, eos_token_id=None, seed=7)
-    assert found[0, PROMPT.shape[1] :].tolist() == g.token_ids
+    sequences = decoded(pair, PROMPT, generation_config=config, eos_token_id=None, seed=7)
+    assert sequences[0, PROMPT.shape[1] :].tolist() == g.token_ids
 
 
 def test_set_seed_holds(pair):
@@ -223,20 +223,20 @@ def test_scores_and_logits_are_those_of_transformers(pair, changes):
     settings = {"do_sample": False, "max_new_tokens": 12, "return_dict_in_generate": True} | changes
     settings |= {"output_scores": True, "output_logits": True, "eos_token_id": None, "pad_token_id": None}
     theirs = pair[0].generate(ROWS, attention_mask=MASK, **settings)
-    found = decoded(pair, ROWS, attention_mask=MASK, **settings)
+    output = decoded(pair, ROWS, attention_mask=MASK, **settings)
     for name in ("scores", "logits"):
-        torch.testing.assert_close(torch.stack(found[name]), torch.stack(theirs[name]), atol=2e-4, rtol=1e-4)
-    assert torch.equal(found.sequences, theirs.sequences)
+        torch.testing.assert_close(torch.stack(output[name]), torch.stack(theirs[name]), atol=2e-4, rtol=1e-4)
+    assert torch.equal(output.sequences, theirs.sequences)
     call = partial(decoded, pair, PROMPT, do_sample=True, seed=3, max_new_tokens=20)
     assert torch.equal(call(return_dict_in_generate=True, output_scores=True).sequences, call())
 
 
 def test_stop_strings_end_a_text(talking):
     target, draft, tokenizer = talking
-    given = tokenizer("the cat", return_tensors="pt") | {"do_sample": False}
-    text = tokenizer.decode(target.generate(**given, max_new_tokens=30)[0])
+    inputs = tokenizer("the cat", return_tensors="pt") | {"do_sample": False}
+    text = tokenizer.decode(target.generate(**inputs, max_new_tokens=30)[0])
     stop = text[len(text) // 2 :][:3]
-    equal(target, draft, given, max_new_tokens=30, stop_strings=[stop], tokenizer=tokenizer)
+    equal(target, draft, inputs, max_new_tokens=30, stop_strings=[stop], tokenizer=tokenizer)
 
 
 class EverySeventh(StoppingCriteria):
@@ -247,15 +247,15 @@ class EverySeventh(StoppingCriteria):
 @pytest.mark.parametrize("eos", [2, None], ids=["padded", "going on"])
 def test_criteria_end_rows(pair, eos):
     settings = {"do_sample": False, "max_new_tokens": 30, "eos_token_id": eos, "pad_token_id": 0}
-    given = {"inputs": ROWS, "attention_mask": MASK}
-    equal(*pair, given, stopping_criteria=[EverySeventh()], **settings)
+    inputs = {"inputs": ROWS, "attention_mask": MASK}
+    equal(*pair, inputs, stopping_criteria=[EverySeventh()], **settings)
 
 
 def test_acceptance_is_counted_for_each_row(pair):
     settings = {"do_sample": True, "max_new_tokens": 25, "return_dict_in_generate": True}
-    found = decoded(pair, ROWS, attention_mask=MASK, **settings, num_assistant_tokens=3, seed=0)
-    assert len(found.acceptance) == len(found.generations) == 3
-    for row, generation in zip(found.acceptance, found.generations, strict=True):
+    output = decoded(pair, ROWS, attention_mask=MASK, **settings, num_assistant_tokens=3, seed=0)
+    assert len(output.acceptance) == len(output.generations) == 3
+    for row, generation in zip(output.acceptance, output.generations, strict=True):
         assert generation.paths == sequence(3).paths
         assert row == generation.acceptance
         assert row.mean_length == generation.block_efficiency
@@ -263,9 +263,9 @@ def test_acceptance_is_counted_for_each_row(pair):
 
 def test_the_drafts_own_configuration_may_say_how_many_tokens(pair, monkeypatch):
     monkeypatch.setattr(pair[1].generation_config, "num_assistant_tokens", 2)
-    for asked, paths in (({}, 2), ({"num_assistant_tokens": 3}, 3), ({"topology": sequence(1)}, 1)):
-        found = decoded(pair, PROMPT, max_new_tokens=4, return_dict_in_generate=True, **asked)
-        assert found.generations[0].paths == sequence(paths).paths
+    for options, paths in (({}, 2), ({"num_assistant_tokens": 3}, 3), ({"topology": sequence(1)}, 1)):
+        output = decoded(pair, PROMPT, max_new_tokens=4, return_dict_in_generate=True, **options)
+        assert output.generations[0].paths == sequence(paths).paths
 
 
 REFUSED = {"num_beams": 2, "num_beam_groups": 2, "constraints": [1], "force_words_ids": [[5]]}
@@ -277,7 +277,7 @@ REFUSED |= {"assistant_lookbehind": 5, "target_lookbehind": 5, "output_attention
 REFUSED |= {"output_hidden_states": True, "use_cache": False, "cache_implementation": "static"}
 REFUSED |= {"cache_config": {"nbits": 4}, "max_cache_len": 64, "prefill_chunk_size": 4}
 REFUSED |= {"compile_config": CompileConfig(), "guidance_scale": 1.5, "synced_gpus": True}
-REFUSED |= {"method": "none", "seed": -1, "topology": "bush"}
+REFUSED |= {"method": "none", "seed": -1, "topology": "bush", "num_assistant_tokens": 0}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -290,9 +290,9 @@ def test_what_has_no_effect_is_refused_by_name(pair, name):
 def test_a_prompt_that_would_be_changed_is_refused(talking):
     tokenizer = copy.deepcopy(talking[-1])
     tokenizer.bos_token = END  # transformers changes the prompt itself, and needs a tokenizer for that
-    given = tokenizer("the cat", return_tensors="pt") | {"tokenizer": tokenizer, "token_healing": True}
+    inputs = tokenizer("the cat", return_tensors="pt") | {"tokenizer": tokenizer, "token_healing": True}
     with pytest.raises(ValueError, match="token_healing"):
-        decoded(talking, **given, max_new_tokens=4)
+        decoded(talking, **inputs, max_new_tokens=4)
 
 
 def test_the_first_token_can_be_forced(pair):
@@ -308,22 +308,22 @@ def test_time_ends_a_text(pair, monkeypatch):
     monkeypatch.setattr(stopping_criteria.time, "time", lambda: float(next(ticks)))
     theirs = pair[0].generate(PROMPT, **settings)
     ticks = itertools.count()
-    found = decoded(pair, PROMPT, **settings)
-    assert torch.equal(found, theirs)
-    assert PROMPT.shape[1] < found.shape[1] < PROMPT.shape[1] + 30
+    sequences = decoded(pair, PROMPT, **settings)
+    assert torch.equal(sequences, theirs)
+    assert PROMPT.shape[1] < sequences.shape[1] < PROMPT.shape[1] + 30
 
 
 @pytest.mark.parametrize("name", ["min_length", "min_new_tokens"])
 def test_a_text_goes_on_to_its_least_length(pair, name):
     ends = {"eos_token_id": [*range(VOCAB_SIZE // 2)], "pad_token_id": 0, "do_sample": False}
-    found = equal(*pair, {"inputs": PROMPT}, **ends, max_new_tokens=16, **{name: 12})
-    assert decoded(pair, PROMPT, **ends, max_new_tokens=16).shape[1] < found.shape[1]
+    sequences = equal(*pair, {"inputs": PROMPT}, **ends, max_new_tokens=16, **{name: 12})
+    assert decoded(pair, PROMPT, **ends, max_new_tokens=16).shape[1] < sequences.shape[1]
 
 
 def test_further_errors_name_their_argument(pair):
     target, draft = pair
     cache, other = target(PROMPT).past_key_values, tiny_model("llama", vocab_size=VOCAB_SIZE + 3)
-    for message, given in (
+    for message, options in (
         ("attention_mask", {"inputs": ROWS, "attention_mask": MASK.flip(-1), "draft": draft}),
         ("assistant_model", {}),
         ("assistant_model and draft", {"assistant_model": draft, "draft": draft}),
@@ -334,7 +334,7 @@ def test_further_errors_name_their_argument(pair):
         ("give tokenizer=", {"draft": other}),
     ):
         with pytest.raises(ValueError, match=message):
-            target.generate(**{"inputs": PROMPT} | given, custom_generate=ours, max_new_tokens=4)
+            target.generate(**{"inputs": PROMPT} | options, custom_generate=ours, max_new_tokens=4)
 
 
 class Remembers(LogitsProcessor):
@@ -366,9 +366,9 @@ def test_prompt_lookup_drafts_from_the_text(pair, changes):
     target, _ = pair
     settings = {"do_sample": False, "max_new_tokens": 40, "eos_token_id": None} | changes
     own = {"prompt_lookup_num_tokens": 3, "custom_generate": ours, "return_dict_in_generate": True}
-    found = target.generate(PROMPT, **settings, **own)
-    assert torch.equal(found.sequences, target.generate(PROMPT, **settings))
-    (row,) = found.acceptance
+    output = target.generate(PROMPT, **settings, **own)
+    assert torch.equal(output.sequences, target.generate(PROMPT, **settings))
+    (row,) = output.acceptance
     assert row.num_drafted > 0
     assert len(row.rate_by_position) <= 3
 
@@ -390,10 +390,10 @@ def test_own_processors_are_applied_row_by_row(pair, changes):
 def test_a_draft_that_is_padded_otherwise_needs_the_tokenizer_of_both(talking):
     target, _, tokenizer = talking
     draft = tiny_model("llama", vocab_size=len(tokenizer) + 20, eos_token_id=0)
-    given = tokenizer("the cat", return_tensors="pt") | {"do_sample": False, "max_new_tokens": 10}
-    call = partial(target.generate, **given, custom_generate=ours, draft=draft, tokenizer=tokenizer)
-    for found in (call(), call(assistant_tokenizer=tokenizer)):
-        assert torch.equal(found, target.generate(**given))
+    inputs = tokenizer("the cat", return_tensors="pt") | {"do_sample": False, "max_new_tokens": 10}
+    call = partial(target.generate, **inputs, custom_generate=ours, draft=draft, tokenizer=tokenizer)
+    for sequences in (call(), call(assistant_tokenizer=tokenizer)):
+        assert torch.equal(sequences, target.generate(**inputs))
 
 
 @pytest.mark.parametrize("do_sample", [False, True], ids=["greedy", "sampled"])
@@ -401,8 +401,8 @@ def test_a_draft_of_another_tokenizer_writes_the_targets_text(talking, do_sample
     target, _, tokenizer = talking
     other = trained_tokenizer("byte fallback")
     draft = tiny_model("llama", vocab_size=len(other) + 5, eos_token_id=2)
-    given = tokenizer("the cat", return_tensors="pt") | {"do_sample": do_sample, "max_new_tokens": 40}
-    call = partial(target.generate, **given, custom_generate=ours, seed=1, return_dict_in_generate=True)
+    inputs = tokenizer("the cat", return_tensors="pt") | {"do_sample": do_sample, "max_new_tokens": 40}
+    call = partial(target.generate, **inputs, custom_generate=ours, seed=1, return_dict_in_generate=True)
     plain = call(method="ar")
     tokenizers = {"tokenizer": tokenizer, "assistant_tokenizer": other}
     for _ in range(2):
@@ -417,9 +417,9 @@ def test_pipelines_and_chats(talking):
     target, draft, tokenizer = talking
     pipe = pipeline("text-generation", model=target, tokenizer=tokenizer, device="cpu")
     settings = {"max_new_tokens": 10, "do_sample": False}
-    for asked in ("the cat", [{"role": "user", "content": "the dog"}], ["the cat", "once upon a time"]):
-        theirs = pipe(asked, **settings, batch_size=2)
-        assert pipe(asked, **settings, batch_size=2, custom_generate=ours, assistant_model=draft) == theirs
+    for prompt in ("the cat", [{"role": "user", "content": "the dog"}], ["the cat", "once upon a time"]):
+        theirs = pipe(prompt, **settings, batch_size=2)
+        assert pipe(prompt, **settings, batch_size=2, custom_generate=ours, assistant_model=draft) == theirs
 
 
 def test_other_callables_get_what_they_got(pair):
@@ -431,17 +431,17 @@ def test_other_callables_get_what_they_got(pair):
 
 
 def test_a_model_is_wrapped_once_and_goes_when_it_goes(monkeypatch):
-    made = []
+    modules = []
     wrap = wrapped.HFModel
-    monkeypatch.setattr(wrapped, "HFModel", lambda module: made.append(type(module)) or wrap(module))
+    monkeypatch.setattr(wrapped, "HFModel", lambda module: modules.append(type(module)) or wrap(module))
     target, draft = models(num_hidden_layers=1)
     call = partial(target.generate, PROMPT, custom_generate=ours, max_new_tokens=4)
     assert call(assistant_model=draft, seed=1).tolist() == call(assistant_model=draft, seed=2).tolist()
-    assert len(made) == 2
+    assert len(modules) == 2
     with torch.no_grad():
         target.lm_head.weight.neg_()
     assert call(assistant_model=draft, seed=1).tolist() == call(method="ar", seed=1).tolist()
-    assert len(made) == 3  # the changed target is wrapped again, but only once
+    assert len(modules) == 3  # the changed target is wrapped again, but only once
     assert pickle.loads(pickle.dumps(target))._specdec_wrapped is None
     gone = weakref.ref(target)
     del target, call

@@ -95,11 +95,11 @@ def pair():
 def test_a_random_request_is_served_as_by_transformers(pair, case):
     target, draft = pair
     request, own = random_request(random.Random(case), case if case in OPTIONS else None)
-    found = target.generate(**request, custom_generate=specdec.custom_generate, draft=draft, **own)
+    sequences = target.generate(**request, custom_generate=specdec.custom_generate, draft=draft, **own)
     if request["do_sample"]:
-        assert possible(target, request, found)
+        assert possible(target, request, sequences)
     else:
-        assert torch.equal(found, target.generate(**request))
+        assert torch.equal(sequences, target.generate(**request))
 
 
 def test_impossible_texts_are_noticed(pair):
@@ -122,13 +122,13 @@ def possible(target, request, sequences):
         logits = target(sequences, attention_mask=mask, position_ids=positions).logits.float()
 
     def follow(model, input_ids, logits_processor, stopping_criteria, **_):
-        ended = torch.zeros(len(sequences), dtype=torch.bool)
+        has_ended = torch.zeros(len(sequences), dtype=torch.bool)
         for end in range(start, sequences.shape[1]):
             scores = logits_processor(sequences[:, :end], logits[:, end - 1].clone())
-            left = scores.gather(1, sequences[:, end, None])[:, 0].isfinite()
-            if not (left | ended).all():
+            is_possible = scores.gather(1, sequences[:, end, None])[:, 0].isfinite()
+            if not (is_possible | has_ended).all():
                 return False
-            ended |= stopping_criteria(sequences[:, : end + 1], None)
+            has_ended |= stopping_criteria(sequences[:, : end + 1], None)
         return True
 
     return target.generate(**request, custom_generate=follow)

@@ -128,14 +128,14 @@ def test_several_tokenisations_of_a_text_are_one_outcome():
     one, two = pair.encode("the"), [token for letter in "the" for token in pair.encode(letter)]
     assert one != two
     distribution = TargetDistribution(pair, pair.encode("a"), Sampling())
-    found = distribution.by_text({tuple(one): 0.25, tuple(two): 0.5, OTHER: 0.25})
-    assert found == {"the": 0.75, OTHER: 0.25}
+    masses = distribution.by_text({tuple(one): 0.25, tuple(two): 0.5, OTHER: 0.25})
+    assert masses == {"the": 0.75, OTHER: 0.25}
 
 
 def in_text(pair):
     """Our engine, which returns texts here."""
     sample = ours(pair, method="ar")
-    return lambda *asked: TargetDistribution(pair, asked[0], Sampling()).text_of(sample(*asked))
+    return lambda *arguments: TargetDistribution(pair, arguments[0], Sampling()).text_of(sample(*arguments))
 
 
 def failed(report):
@@ -165,21 +165,21 @@ SHARED = {
 
 
 @pytest.mark.parametrize(
-    ("used", "in_texts"),
-    [*((used, False) for used in SHARED), ("all of it", True), ("every bit but the fourth", True)],
+    ("name", "in_texts"),
+    [*((name, False) for name in SHARED), ("all of it", True), ("every bit but the fourth", True)],
 )
-def test_seeds_that_give_the_same_text_are_found_at_any_distance(used, in_texts):
+def test_seeds_that_give_the_same_text_are_found_at_any_distance(name, in_texts):
     """Engines that use only a part of their seed. The control uses all of it. A false alarm has probability
     1e-6."""
     pair, sample, prompt, settings = PAIR, categorical, [0], {"top_k": 0}
     if in_texts:
         pair, prompt = of_bytes(), "a"
         sample, settings = in_text(pair), {"length": 1, "top_k": 5}
-    part, decodes = SHARED[used]
+    part, decodes = SHARED[name]
     engine = lambda ids, seed, *rest: sample(ids, part(seed), *rest)  # noqa: E731
     report = audit(engine, pair, prompt, decodes=decodes, **settings)
-    assert ("seeds with the same text" in failed(report)) == (used != "all of it")
-    assert report.verdict == ("no difference found" if used == "all of it" else "wrong")
+    assert ("seeds with the same text" in failed(report)) == (name != "all of it")
+    assert report.verdict == ("no difference found" if name == "all of it" else "wrong")
 
 
 def test_seeds_that_are_hashed_to_ten_bits_are_found():
@@ -201,19 +201,19 @@ def test_duplicates_are_doubted_as_seldom_as_stated_and_found_as_often_as_stated
     """
     generator = np.random.default_rng(0)
     distribution = generator.dirichlet(np.ones(60))
-    alarms = found = hashed = 0
+    alarms = detections = hashed = 0
     for _ in range(400):
         texts = generator.choice(60, 300, p=distribution)
         result = evidence.duplicates("", texts.tolist(), distribution[texts], 0.05)
         alarms += result.p_value < 0.05
         copied = generator.random(150) < result.would_find
         texts[1::2][copied] = texts[::2][copied]
-        found += evidence.duplicates("", texts.tolist(), distribution[texts], 0.05).p_value < 0.05
+        detections += evidence.duplicates("", texts.tolist(), distribution[texts], 0.05).p_value < 0.05
         seeds = generator.choice(60, result.would_find_seeds, p=distribution)
         texts = seeds[generator.integers(len(seeds), size=300)]
         hashed += evidence.duplicates("", texts.tolist(), distribution[texts], 0.05).p_value < 0.05
     assert alarms <= 20
-    assert found >= 380
+    assert detections >= 380
     assert hashed >= 380
 
 
@@ -282,8 +282,8 @@ def test_what_would_have_been_found_is_found_as_often_as_stated(count, degrees_o
 
     smallest = evidence.detectable(count, degrees_of_freedom, level)
     shift = count * (2 * smallest) ** 2
-    found = ncx2.sf(chi2.isf(level, degrees_of_freedom), degrees_of_freedom, shift)
-    assert found == pytest.approx(0.99, abs=1e-4)
+    power = ncx2.sf(chi2.isf(level, degrees_of_freedom), degrees_of_freedom, shift)
+    assert power == pytest.approx(0.99, abs=1e-4)
 
 
 @pytest.mark.parametrize(

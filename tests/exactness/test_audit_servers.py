@@ -15,27 +15,27 @@ PAIR = markov_pair(6, seed=2)
 
 
 @pytest.fixture(scope="module")
-def served():
+def server():
     """A small server of the completions protocol. `answers` decides its answers."""
     state = {"status": 200}
 
-    def answer(asked):
-        given = state["answer"](asked)
-        body = given if isinstance(given, bytes) else json.dumps({"choices": [given]}).encode()
+    def answer(request):
+        choice = state["answer"](request)
+        body = choice if isinstance(choice, bytes) else json.dumps({"choices": [choice]}).encode()
         return state["status"], body
 
     with servers.answering(answer) as url:
         yield f"{url}/v1", state
 
 
-def answering(pair, form, change=lambda asked: asked):
+def answering(pair, form, change=lambda request: request):
     """Our decoder behind the protocol. It returns token ids of this name, or only the text."""
 
-    def answer(asked):
-        asked = change(asked)
-        settings = {name: asked[name] for name in ("seed", "temperature", "top_k", "top_p")}
-        settings |= {"max_new_tokens": asked["max_tokens"], "method": "ar"}
-        g = specdec.generate(pair, asked["prompt"], **settings)
+    def answer(request):
+        request = change(request)
+        settings = {name: request[name] for name in ("seed", "temperature", "top_k", "top_p")}
+        settings |= {"max_new_tokens": request["max_tokens"], "method": "ar"}
+        g = specdec.generate(pair, request["prompt"], **settings)
         return {"text": g.text} | ({form: g.token_ids} if form else {})
 
     return answer
@@ -43,25 +43,25 @@ def answering(pair, form, change=lambda asked: asked):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["token_ids", ""])
-def test_a_server_of_the_completions_protocol(served, form):
+def test_a_server_of_the_completions_protocol(server, form):
     """A model of bytes behind HTTP. A false alarm has probability 1e-6. A server that samples otherwise
     is detected."""
-    (url, state), pair = served, of_bytes()
-    asked = {"decodes": 150, "max_new_tokens": 2, "top_k": 5, "temperature": 0.3}
+    (url, state), pair = server, of_bytes()
+    options = {"decodes": 150, "max_new_tokens": 2, "top_k": 5, "temperature": 0.3}
     engine = completions(url, None if form else "The cat", model="bytes")
     state["answer"] = answering(pair, form)
-    report = audit(engine, pair, "The cat", **asked)
+    report = audit(engine, pair, "The cat", **options)
     report.check()
     assert len(report.trials[0].evidence) == (6 if form else 3)
-    state["answer"] = answering(pair, form, lambda asked: asked | {"temperature": 3, "top_k": 0})
-    assert audit(engine, pair, "The cat", **asked).verdict == "wrong"
+    state["answer"] = answering(pair, form, lambda request: request | {"temperature": 3, "top_k": 0})
+    assert audit(engine, pair, "The cat", **options).verdict == "wrong"
 
 
 ASKED = ([0], 1, 3, 1.0, 0, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("answer", "found"),
+    ("answer", "expected"),
     [
         ({"token_ids": [1, 2], "text": "b c"}, [1, 2]),
         ({"tokens": [1, 2], "text": "b c"}, [1, 2]),
@@ -72,14 +72,14 @@ ASKED = ([0], 1, 3, 1.0, 0, 1.0)
         (b'{"content": "b c", "tokens": [1, 2]}', [1, 2]),  # llama.cpp's own protocol
     ],
 )
-def test_what_a_server_says(served, answer, found):
-    url, state = served
+def test_what_a_server_says(server, answer, expected):
+    url, state = server
     state["answer"] = lambda _: answer
-    assert completions(url)(*ASKED) == found
+    assert completions(url)(*ASKED) == expected
 
 
-def test_forwards_are_counted_where_a_server_says_how_many_drafts_were_accepted(served):
-    url, state = served
+def test_forwards_are_counted_where_a_server_says_how_many_drafts_were_accepted(server):
+    url, state = server
     state["answer"] = lambda _: b'{"tokens": [1, 2, 3], "timings": {"predicted_n": 3, "draft_n_accepted": 2}}'
     engine = completions(url)
     engine(*ASKED)
@@ -88,14 +88,14 @@ def test_forwards_are_counted_where_a_server_says_how_many_drafts_were_accepted(
 
 
 @pytest.mark.parametrize("stops", [0, 25])
-def test_a_server_whose_texts_are_empty_at_once(served, stops):
+def test_a_server_whose_texts_are_empty_at_once(server, stops):
     """No text of this target ends, so one empty list among many is an error. A false alarm has probability
     1e-6 without it."""
-    (url, state), right = served, answering(PAIR, "token_ids")
+    (url, state), right = server, answering(PAIR, "token_ids")
 
-    def answer(asked):
-        stopped = stops and asked["seed"] % stops == 0
-        return {"token_ids": [], "text": ""} if stopped else right(asked)
+    def answer(request):
+        stopped = stops and request["seed"] % stops == 0
+        return {"token_ids": [], "text": ""} if stopped else right(request)
 
     state["answer"] = answer
     report = audit(completions(url), PAIR, [0], decodes=100, max_new_tokens=2, top_k=0)
@@ -111,8 +111,8 @@ def test_a_server_whose_texts_are_empty_at_once(served, stops):
         (200, b'{"choices": [{"text": null}]}', ".*which is not a completion"),
     ],
 )
-def test_a_server_that_says_no_completion_is_quoted(served, monkeypatch, status, body, names):
-    url, state = served
+def test_a_server_that_says_no_completion_is_quoted(server, monkeypatch, status, body, names):
+    url, state = server
     monkeypatch.setitem(state, "status", status)
     monkeypatch.setitem(state, "answer", lambda _: body)
     with pytest.raises(ConnectionError, match=f"{url}/completions {names}"):

@@ -124,19 +124,21 @@ def test_more_tokens_than_the_context_has_are_named():
 
 def test_the_command_goes_on_behind_an_engine_that_fails(tmp_path, capsys):
     path = tmp_path / "found.json"
-    asked = ["--engine", "openai", "ours-ar", "--decodes", "100", "--tokens", "2", "--json", str(path)]
-    assert main([*asked, "--top-k", "4", "--url", "http://127.0.0.1:9/v1"]) == 2
-    said = capsys.readouterr()
-    assert "openai: not audited, ConnectionError: http://127.0.0.1:9/v1/completions did not" in said.err
-    assert "(with seed 0)" in said.err
-    assert "ours-ar: no difference found" in said.out
+    arguments = ["--engine", "openai", "ours-ar", "--decodes", "100", "--tokens", "2", "--json", str(path)]
+    assert main([*arguments, "--top-k", "4", "--url", "http://127.0.0.1:9/v1"]) == 2
+    printed = capsys.readouterr()
+    assert "openai: not audited, ConnectionError: http://127.0.0.1:9/v1/completions did not" in printed.err
+    assert "(with seed 0)" in printed.err
+    assert "ours-ar: no difference found" in printed.out
     assert [*json.loads(path.read_text())] == ["ours-ar, top_k 4"]
+    with pytest.raises(ValueError, match="url = 'nowhere' is not an address"):
+        main([*arguments, "--url", "nowhere"])
 
 
-@pytest.mark.parametrize("there", ["{", "[1]", None])
-def test_a_file_that_can_hold_no_reports_is_named_before_anything_is_decoded(there, tmp_path):
-    path = tmp_path / "found.json" if there else tmp_path / "nowhere" / "found.json"
-    if there:
-        path.write_text(there)
+@pytest.mark.parametrize("content", ["{", "[1]", None])
+def test_a_file_that_can_hold_no_reports_is_named_before_anything_is_decoded(content, tmp_path):
+    path = tmp_path / "found.json" if content else tmp_path / "nowhere" / "found.json"
+    if content:
+        path.write_text(content)
     with pytest.raises(ValueError, match=re.escape(str(path))):
         main(["--engine", "ours-ar", "--json", str(path)])

@@ -21,10 +21,10 @@ def text(method="ersd", seed=1, tokens=80):
 
 def test_scores_are_those_of_the_race():
     race = log_exponentials(7, range(5, 9), 64).exp()
-    found = score([3, 0, 63, 9], 7, first_position=5)
+    scores = score([3, 0, 63, 9], 7, first_position=5)
     for i, token in enumerate([3, 0, 63, 9]):
-        assert found.tokens[i] == pytest.approx(-math.log(-math.expm1(-float(race[i, token]))))
-    assert found.total == pytest.approx(sum(found.tokens))
+        assert scores.tokens[i] == pytest.approx(-math.log(-math.expm1(-float(race[i, token]))))
+    assert scores.total == pytest.approx(sum(scores.tokens))
 
 
 @pytest.mark.parametrize(("count", "total"), [(1, 0.5), (30, 30.0), (200, 260.0), (80, 300.0)])
@@ -56,10 +56,10 @@ def test_without_the_key_p_values_are_uniform(who):
 def test_with_the_key_a_text_is_known_by_its_score(method):
     """80 tokens of about 5 bits: on average at least 2 per token, and a p-value below 1e-12."""
     for seed in range(5):
-        found = score(text(method, seed), seed, len(PROMPT))
-        assert found.total / 80 > 2
-        assert score(text(method, seed)[:20], seed, len(PROMPT)).p_value > found.p_value
-        assert found.p_value < 1e-12
+        scores = score(text(method, seed), seed, len(PROMPT))
+        assert scores.total / 80 > 2
+        assert score(text(method, seed)[:20], seed, len(PROMPT)).p_value > scores.p_value
+        assert scores.p_value < 1e-12
         assert score(text(method, seed), seed + 1, len(PROMPT)).p_value > FALSE_ALARM
 
 
@@ -68,12 +68,12 @@ def test_replacing_a_tenth_weakens_the_mark_and_a_token_more_ends_it_there():
     edited = list(tokens)
     for i in generator.sample(range(80), 8):
         edited[i] = generator.randrange(64)
-    whole, tenth = score(tokens, 1, 3), score(edited, 1, 3)
-    assert whole.p_value < tenth.p_value < 1e-9
+    full, tenth = score(tokens, 1, 3), score(edited, 1, 3)
+    assert full.p_value < tenth.p_value < 1e-9
     behind = score([5, *tokens], 1, 3)
     assert behind.p_value > FALSE_ALARM
     half = score([*tokens[:40], 5, *tokens[40:]], 1, 3)
-    assert sum(half.tokens[:40]) == pytest.approx(sum(whole.tokens[:40]))
+    assert sum(half.tokens[:40]) == pytest.approx(sum(full.tokens[:40]))
     assert sum(half.tokens[40:]) < 1.6 * 41  # the p-value is as by chance, except once in 4,000
 
 

@@ -84,16 +84,16 @@ def enumerate_distribution(
     distribution: dict[tuple[int, ...], float] = defaultdict(int)  # rationals stay rational
     waiting: list[list[int]] = [[]]
     while waiting:
-        given = waiting.pop()
-        made: list[int] = []
+        prefix = waiting.pop()
+        choices: list[int] = []
 
-        def choose(n: int, given: list[int] = given, made: list[int] = made) -> int:
-            if len(made) < len(given):
-                made.append(given[len(made)])
+        def choose(n: int, prefix: list[int] = prefix, choices: list[int] = choices) -> int:
+            if len(choices) < len(prefix):
+                choices.append(prefix[len(choices)])
             else:
-                waiting.extend([*made, other] for other in range(1, n))
-                made.append(0)
-            return made[-1]
+                waiting.extend([*choices, other] for other in range(1, n))
+                choices.append(0)
+            return choices[-1]
 
         outcome, probability = run(choose)
         distribution[outcome] += probability

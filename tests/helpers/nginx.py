@@ -28,9 +28,9 @@ def documented(language: str) -> str:
 
 
 def _changed(text: str, *changes: tuple[str, str]) -> str:
-    for shown, used in changes:
-        assert text.count(shown) == 1, f"the documented configuration has no {shown!r}"
-        text = text.replace(shown, used)
+    for old, new in changes:
+        assert text.count(old) == 1, f"the documented configuration has no {old!r}"
+        text = text.replace(old, new)
     return text
 
 

@@ -137,12 +137,12 @@ def _independently(
     while True:
         d = len(j)
         n = sum(path[:-1] == j for path in tau - {()})
-        drawn = independent(e[d], again[d], given(Q, x + y), n)
-        accepted, emitted = decide(given(P, x + y), given(Q, x + y), drawn, U[d], u[d])
+        tokens = independent(e[d], again[d], given(Q, x + y), n)
+        accepted, emitted = decide(given(P, x + y), given(Q, x + y), tokens, U[d], u[d])
         if accepted is None:
             assert emitted is not None, "nothing accepted and nothing emitted"
             return (*y, emitted)
-        y, j = (*y, accepted), (*j, [*dict.fromkeys(drawn)].index(accepted))
+        y, j = (*y, accepted), (*j, [*dict.fromkeys(tokens)].index(accepted))
 
 
 def independent(e: Table, again: Row, q: Table, n: int) -> list[int]:
@@ -151,8 +151,8 @@ def independent(e: Table, again: Row, q: Table, n: int) -> list[int]:
     The tokens of arrivals with rates q_i are independent samples of q. again: [n], Exp(1): the waits until
     the token that has just arrived does so again.
     """
-    times, drawn = {i: e[i] / q[i] for i in range(len(q)) if q[i] > 0}, []
+    times, tokens = {i: e[i] / q[i] for i in range(len(q)) if q[i] > 0}, []
     for wait in again[:n]:
-        drawn.append(min(times, key=times.__getitem__))
-        times[drawn[-1]] += wait / q[drawn[-1]]
-    return drawn
+        tokens.append(min(times, key=times.__getitem__))
+        times[tokens[-1]] += wait / q[tokens[-1]]
+    return tokens

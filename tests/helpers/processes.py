@@ -16,6 +16,6 @@ def printed(code: str, environment: Mapping[str, str] | None = None) -> str:
     error of the program fails the test."""
     settings = os.environ | {"PYTHONPATH": str(ROOT)} | (environment or {})
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    process = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=500)
+    assert process.returncode == 0, process.stderr[-3000:]
+    return process.stdout

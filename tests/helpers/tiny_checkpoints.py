@@ -127,8 +127,8 @@ def noisy(model: transformers.PreTrainedModel, noise: float) -> transformers.Pre
     draft, generator = copy.deepcopy(model), torch.Generator().manual_seed(0)
     for weight in draft.parameters():
         if weight.dim() >= 2:
-            drawn = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
-            weight.add_(drawn * weight.std() * noise)
+            normal = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
+            weight.add_(normal * weight.std() * noise)
     return draft
 
 

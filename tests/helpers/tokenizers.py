@@ -109,10 +109,10 @@ def trained_tokenizer(kind: str, vocab_size: int = 400, end: str = END) -> PreTr
 
 def _with_bytes(tokenizer: Tokenizer) -> Tokenizer:
     """The tokenizer with a token for each byte. Unknown characters become these tokens."""
-    whole = json.loads(tokenizer.to_str())
-    vocabulary = whole["model"]["vocab"]
+    entries = json.loads(tokenizer.to_str())
+    vocabulary = entries["model"]["vocab"]
     vocabulary |= {byte: len(vocabulary) + number for number, byte in enumerate(BYTES)}
-    return Tokenizer.from_str(json.dumps(whole))
+    return Tokenizer.from_str(json.dumps(entries))
 
 
 def bytes_in_python() -> ByT5Tokenizer:

@@ -199,11 +199,11 @@ def compared(pair: specdec.ModelPair, plain: specdec.ModelPair) -> dict[str, Any
             calls[name] += have.num_target_calls
             wrong[name] += have.token_ids != want
     efficiency = {name: round(tokens / calls[name], 2) for name in ways}
-    found = {"texts": len(SEEDS), "tokens": tokens, "tokens_per_call": efficiency}
-    return found | {"deviating_texts": dict(wrong)}
+    row = {"texts": len(SEEDS), "tokens": tokens, "tokens_per_call": efficiency}
+    return row | {"deviating_texts": dict(wrong)}
 
 
-def rows(types: list[str], done: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+def rows(types: list[str], keys: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
     """A row for each missing variation of each type. If a model cannot be built, its row gives the reason."""
     for model_type in types:
         try:
@@ -211,7 +211,7 @@ def rows(types: list[str], done: set[tuple[str, str]]) -> Iterator[dict[str, Any
         except Exception as error:
             built = {"default": error}
         for name, variation in built.items():
-            if (model_type, name) not in done:
+            if (model_type, name) not in keys:
                 yield {"type": model_type, "variation": name} | row(variation)
 
 
@@ -254,15 +254,15 @@ def main() -> None:
     parser.add_argument("--summary", action="store_true", help="only print the table of what is there")
     arguments = parser.parse_args()
     _quiet()
-    done = json.loads(arguments.out.read_text())["rows"] if arguments.out.exists() else []
+    old_rows = json.loads(arguments.out.read_text())["rows"] if arguments.out.exists() else []
     if not arguments.summary:
         types = arguments.types or sorted(config.model_type for config in MODEL_FOR_CAUSAL_LM_MAPPING)
-        for row in rows(types, {(row["type"], row["variation"]) for row in done}):
+        for row in rows(types, {(row["type"], row["variation"]) for row in old_rows}):
             result = row.get("capability") or row.get("skipped")
             print(row["type"], row["variation"], result, _wrong(row), flush=True)
-            done.append(row)
-            _save(arguments.out, done)
-    print(table(done))
+            old_rows.append(row)
+            _save(arguments.out, old_rows)
+    print(table(old_rows))
 
 
 def _said(error: Exception) -> str:

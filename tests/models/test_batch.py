@@ -37,10 +37,10 @@ def joined(pair, *runs, **settings):
 
 
 def test_texts_are_those_of_the_runs_alone(pair):
-    found = compared(pair, plans(pair, PROMPTS, runs=16, tokens=30, seed=1))
-    assert found.different_tokens == 0
-    assert found.tokens > 300
-    assert found.together > 8
+    comparison = compared(pair, plans(pair, PROMPTS, runs=16, tokens=30, seed=1))
+    assert comparison.different_tokens == 0
+    assert comparison.tokens > 300
+    assert comparison.together > 8
 
 
 def test_noise_keyed_by_the_seat_would_be_noticed(pair):
@@ -51,16 +51,16 @@ def test_noise_keyed_by_the_seat_would_be_noticed(pair):
             if seat.engine.races.seed != number:
                 seat.engine.races = Races(number, pair.vocab_size)
 
-    found = compared(pair, plans(pair, PROMPTS, runs=8, tokens=30, seed=1), by_seat)
-    assert found.different_runs > 4
+    comparison = compared(pair, plans(pair, PROMPTS, runs=8, tokens=30, seed=1), by_seat)
+    assert comparison.different_runs > 4
 
 
 def test_seeing_another_run_s_cache_would_be_noticed(pair, monkeypatch):
     """Negative control: the attention of all texts uses the first text's cache."""
-    made = attention.Attention.__init__
+    init = attention.Attention.__init__
 
     def first_only(self, heads, texts):
-        made(self, heads, texts)
+        init(self, heads, texts)
         first, *others = self._texts
         for text in others:
             if text._keys[0].shape == first._keys[0].shape:
@@ -152,13 +152,13 @@ def test_broken_logits_end_the_run_that_they_belong_to(pair, method, monkeypatch
         return [a * torch.nan if f.session is session else a for f, a in zip(forwards, answers, strict=True)]
 
     monkeypatch.setattr(batching, "answers", spoiled)
-    ended = {}
+    errors = {}
     while batch:
         for progress in batch.step():
             if progress.error is not None:
-                ended[progress.run] = progress.error
-    assert list(ended) == [broken]
-    assert "NaN" in str(ended[broken])
+                errors[progress.run] = progress.error
+    assert list(errors) == [broken]
+    assert "NaN" in str(errors[broken])
     alone = specdec.generate(pair, [4], method=method, topology=sequence(2), seed=0)
     assert other.generation.token_ids == alone.token_ids
 
@@ -217,6 +217,7 @@ def test_what_does_not_fit_is_named():
     for prompts, settings, message in (
         *((prompts, {}, f"prompts = {prompts!r} is not a list") for prompts in ("once", None, 5)),
         *(([[0], [1]], {"seeds": seeds}, f"seeds = {seeds!r} is not a list") for seeds in ("12", 5)),
+        ([[0], [1]], {"seeds": [1, 2], "seed": 3}, "seed and seeds are both given"),
         ([[0], [1]], {"seeds": [1]}, "seeds has 1 values for 2 prompts"),
         ([[0], [1], [2]], {"method": ["ar", "gsd"]}, "method has 2 values for 3 prompts"),
         ([[0]], {"at_once": 0}, "at_once = 0"),
@@ -229,9 +230,9 @@ def test_what_does_not_fit_is_named():
     next(run)
     with pytest.raises(ValueError, match="begun already"):
         Batch(pair).add(run)
-    taken = Batch(pair).add(specdec.stream(pair, [0]))
+    member = Batch(pair).add(specdec.stream(pair, [0]))
     with pytest.raises(ValueError, match="begun already"):
-        next(taken)
+        next(member)
 
 
 def test_an_error_of_one_run_ends_generate_many():
@@ -242,10 +243,10 @@ def test_an_error_of_one_run_ends_generate_many():
 
 
 def test_auto_is_chosen_for_as_many_runs_as_there_are(pair, monkeypatch):
-    asked = []
+    numbers = []
 
     def first_choice(pair, settings, seed, at_once):
-        asked.append(at_once)
+        numbers.append(at_once)
         return fastest.Choice(sequence(1), ())
 
     monkeypatch.setattr(run, "first_choice", first_choice)
@@ -255,4 +256,4 @@ def test_auto_is_chosen_for_as_many_runs_as_there_are(pair, monkeypatch):
     specdec.generate_many(pair, [[3], [4], [5]], **settings)
     specdec.generate_many(pair, [[3], [4], [5]], at_once=2, **settings)
     specdec.generate(pair, [3], **settings)
-    assert [each for each in asked if each] == [3, 3, 3, 2, 2, 2, 1]
+    assert [each for each in numbers if each] == [3, 3, 3, 2, 2, 2, 1]

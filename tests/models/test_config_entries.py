@@ -36,7 +36,7 @@ def gemma4():
     return Gemma4ForCausalLM(config).eval()
 
 
-def refused(folder, entries, named):
+def refused(folder, entries, message):
     """Refused by load_pair and load_hf_model alike, with a message that names the entry.
 
     entries: those of config.json, or its text.
@@ -44,7 +44,7 @@ def refused(folder, entries, named):
     (folder / "config.json").write_text(entries if isinstance(entries, str) else json.dumps(entries))
     (folder / "model.safetensors").write_bytes(b"never read")
     for load in (specdec.load_pair, load_hf_model):
-        with pytest.raises(ValueError, match=named):
+        with pytest.raises(ValueError, match=message):
             load(folder)
 
 

@@ -34,11 +34,11 @@ def test_chosen_outputs_keep_their_numbers(kind):
     blocks = torch.randn(6, 8, LANES, 1)
     if kind != "float32":
         blocks = torch.from_numpy(blocks_of(fields(random_blocks(kind, 90, 512), kind), kind))
-    whole = PackedMatrices({"a": blocks}, {"a": kind})
+    full = PackedMatrices({"a": blocks}, {"a": kind})
     ids = torch.tensor([0, 5, 16, 17, 33, 34, 35, 50, 60, 61, 62, 63, 64, 65, 66, 80, 89])
-    some = whole.with_rows("a", ids)
+    some = full.with_rows("a", ids)
     assert len(some.tensors["a"]) == 2
-    assert torch.equal(some.values("a")[: len(ids)], whole.values("a")[ids])
+    assert torch.equal(some.values("a")[: len(ids)], full.values("a")[ids])
 
 
 @pytest.fixture(params=["packed", "float32"])
@@ -49,10 +49,10 @@ def paths(request, tmp_path):
 
 def test_the_draft_s_logits_are_those_of_all_ids_and_no_others(paths):
     files, options = paths
-    whole = specdec.load_pair(*files, **options).draft
+    full = specdec.load_pair(*files, **options).draft
     some = specdec.load_pair(*files, **options, draft_ids=SOME).draft
-    assert some.vocab_size == whole.vocab_size
-    have, want = (scored(model) for model in (some, whole))
+    assert some.vocab_size == full.vocab_size
+    have, want = (scored(model) for model in (some, full))
     assert torch.equal(have[:, SOME], want[:, SOME])
     assert have.isfinite().sum() == len(SOME) * len(have)
 
@@ -61,8 +61,8 @@ def test_a_number_of_ids_is_the_first_ones_and_the_ends(paths):
     assert chosen_ids(3, 50, [40, 60]).tolist() == [0, 1, 2, 40]
     files, options = paths
     draft = specdec.load_pair(*files, **options, draft_ids=20).draft
-    there = scored(draft)[0].isfinite().nonzero()[:, 0]
-    assert there.tolist() == sorted({*range(20), *ends_of(draft)})
+    ids = scored(draft)[0].isfinite().nonzero()[:, 0]
+    assert ids.tolist() == sorted({*range(20), *ends_of(draft)})
 
 
 def test_ersd_keeps_the_text_of_plain_decoding(paths):
@@ -91,8 +91,8 @@ def in_parts(monkeypatch, tmp_path):
 
 
 def test_other_tokens_are_scored_only_where_no_frequent_one_stands_out(in_parts):
-    whole = specdec.load_pair(*in_parts).target  # a target scores all tokens
-    assert not isinstance(whole.decoder, packed_decoder.FrequentFirst)
+    target = specdec.load_pair(*in_parts).target  # a target scores all tokens
+    assert not isinstance(target.decoder, packed_decoder.FrequentFirst)
     want = scored(specdec.load_pair(in_parts[1]).target)
     draft = specdec.load_pair(*in_parts).draft
     assert isinstance(pickle.loads(pickle.dumps(draft)).decoder, packed_decoder.FrequentFirst)
@@ -144,10 +144,10 @@ def test_an_ordinary_folder_may_have_few_ids():
     assert run.block_efficiency > 1.2
 
 
-@pytest.mark.parametrize("wanted", [0, 10**9, [], [5, -1], [10**9], "many", 1.5])
-def test_mistakes_are_named(wanted):
+@pytest.mark.parametrize("draft_ids", [0, 1, 10**9, [], [5], [5, -1], [5, 10**9], "many", 1.5])
+def test_mistakes_are_named(draft_ids):
     with pytest.raises(ValueError, match="draft_ids"):
-        specdec.load_pair("stories", draft_ids=wanted)
+        specdec.load_pair("stories", draft_ids=draft_ids)
 
 
 def test_a_draft_with_another_tokenizer_has_no_ids_of_the_target(tmp_path):

@@ -71,8 +71,8 @@ def tokens():
 
     letters = sorted(ByteLevel.alphabet())
     merges = [(a, b) for a in "abcdefg" for b in "stuvwx"][: SIZES["vocab_size"] - 256 - 2]
-    listed = letters + ["".join(pair) for pair in merges]
-    return ["<|end|>", "<|user|>", *listed], [" ".join(pair) for pair in merges]
+    strings = letters + ["".join(pair) for pair in merges]
+    return ["<|end|>", "<|user|>", *strings], [" ".join(pair) for pair in merges]
 
 
 def written(path, model, kind="F32", **options):
@@ -93,8 +93,8 @@ def test_a_file_gives_the_logits_of_the_model_it_was_written_from(tmp_path, arch
     model = model_of(architecture, tied)
     with torch.no_grad():
         for name, value in model.named_parameters():
-            drawn = name.endswith("bias") or ("norm" in name and architecture == "gemma2")
-            value.normal_(std=0.1) if drawn else value.mul_(3)
+            is_random = name.endswith("bias") or ("norm" in name and architecture == "gemma2")
+            value.normal_(std=0.1) if is_random else value.mul_(3)
     pair = specdec.load_pair(written(tmp_path / "model.gguf", model))
     have, want = logits(pair.target.module), logits(model)
     assert type(pair.target.module) is type(model)
@@ -107,10 +107,10 @@ def test_a_file_gives_the_logits_of_the_model_it_was_written_from(tmp_path, arch
 @pytest.mark.parametrize(("kind", "off"), [("F16", 1e-2), ("BF16", 2e-2), ("Q8_0", 3e-2), ("Q4_1", 0.5)])
 def test_quantised_matrices_are_near_those_they_stand_for(tmp_path, kind, off):
     model = model_of("llama")
-    found = specdec.load_pair(written(tmp_path / "model.gguf", model, kind)).target.module
-    error = (logits(found) - logits(model)).abs().max() / logits(model).abs().max()
+    module = specdec.load_pair(written(tmp_path / "model.gguf", model, kind)).target.module
+    error = (logits(module) - logits(model)).abs().max() / logits(model).abs().max()
     assert error < off
-    assert found.dtype == (torch.float16 if kind == "F16" else torch.bfloat16)
+    assert module.dtype == (torch.float16 if kind == "F16" else torch.bfloat16)
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
@@ -159,8 +159,8 @@ def test_every_mutation_of_a_file_loads_or_gets_one_sentence(tmp_path):
         if kind == 0:
             del data[draw.randrange(len(data)) :]
         elif kind == 1:
-            at = draw.randrange(header - 8)
-            data[at : at + 8] = struct.pack("<Q", draw.choice([0, 1 << 20, 1 << 32, 1 << 63, (1 << 64) - 1]))
+            i = draw.randrange(header - 8)
+            data[i : i + 8] = struct.pack("<Q", draw.choice([0, 1 << 20, 1 << 32, 1 << 63, (1 << 64) - 1]))
         else:
             for _ in range(draw.choice([1, 1, 4, 64])):
                 data[draw.randrange(header if kind == 2 else 64)] = draw.randrange(256)
@@ -289,8 +289,8 @@ def test_keys_are_refused_by_name_and_value_unless_they_change_nothing(tmp_path,
         assert str(value) in str(raised.value)
         assert "\n" not in str(raised.value)
     for key, value in CHANGES_NOTHING.items():
-        found = configuration(tmp_path, model, key, value)
-        assert found.num_hidden_layers == SIZES["num_hidden_layers"]
+        config = configuration(tmp_path, model, key, value)
+        assert config.num_hidden_layers == SIZES["num_hidden_layers"]
 
 
 def test_keys_of_other_architectures_are_compared_with_the_configuration(tmp_path):

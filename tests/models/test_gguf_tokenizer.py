@@ -95,8 +95,8 @@ def test_a_file_of_each_type_cuts_normalises_begins_and_merges_as_its_vocabulary
     text = tokenizer.decode(tokenizer(TEXT, add_special_tokens=False)["input_ids"])
     assert text == (normalize("NFC", TEXT) if name in NFC else TEXT)
     have = tokenizer("af whole")["input_ids"]
-    whole = [TOKENS.index("\u0120whole")] if name in WHOLE else [TOKENS.index(c) for c in "\u0120whole"]
-    assert have == [0] * (name in BEGIN) + [TOKENS.index("af"), *whole]
+    last_word = [TOKENS.index("\u0120whole")] if name in WHOLE else [TOKENS.index(c) for c in "\u0120whole"]
+    assert have == [0] * (name in BEGIN) + [TOKENS.index("af"), *last_word]
 
 
 @pytest.mark.parametrize(("name", "kind"), [("qwen2", Qwen2Tokenizer), ("gpt-2", GPT2Tokenizer)])
@@ -136,11 +136,11 @@ def merged(text, tokens, scores):
     ids = {token: i for i, token in enumerate(tokens)}
     parts = list(text.replace(" ", MARK))
     while True:
-        found = [(-scores[ids[a + b]], at) for at, (a, b) in enumerate(pairwise(parts)) if a + b in ids]
-        if not found:
+        pairs = [(-scores[ids[a + b]], i) for i, (a, b) in enumerate(pairwise(parts)) if a + b in ids]
+        if not pairs:
             break
-        at = min(found)[1]
-        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        place = min(pairs)[1]
+        parts[place : place + 2] = [parts[place] + parts[place + 1]]
     lists = ([ids[part]] if part in ids else [3 + byte for byte in part.encode()] for part in parts)
     return [token_id for each in lists for token_id in each]
 

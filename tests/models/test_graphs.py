@@ -53,7 +53,7 @@ def model_of(family="llama", captures=True, dtype=torch.float32, **changes):
 
 def played(model, seed, rounds=12 if DEVICE == "cuda" else 3):
     """The logits of rounds with random trees, each grown in two forwards, after a prompt of random length."""
-    random, session, found = Random(seed), model.session(), []
+    random, session, logits = Random(seed), model.session(), []
     widest = 40 if DEVICE == "cuda" else 20
     session.prefill([random.randrange(50) for _ in range(random.choice((1, 17, 250, 300)))])
     for _ in range(rounds):
@@ -62,12 +62,12 @@ def played(model, seed, rounds=12 if DEVICE == "cuda" else 3):
         for part in (parents[:cut], parents[cut:]):
             if part:
                 ids = torch.tensor([random.randrange(50) for _ in part], device=DEVICE)
-                found.append(session.forward(ids, part))
+                logits.append(session.forward(ids, part))
         node, path = random.randrange(len(parents)), []
         while node >= 0:
             path, node = [node, *path], parents[node]
         session.commit(path)
-    return session, torch.cat(found)
+    return session, torch.cat(logits)
 
 
 @pytest.mark.parametrize(("family", "chosen"), [("llama", 23), ("qwen3", 11), ("mistral", 19)])
@@ -109,7 +109,7 @@ def test_where_a_capture_fails_forwards_are_launched_and_one_warning_says_so(mon
 
 def together(model, seed):
     """The logits of trees of five texts, with a piece of a sixth text's prompt among them, in two rounds."""
-    random, found, sessions = Random(seed), [], [model.session() for _ in range(6)]
+    random, logits, sessions = Random(seed), [], [model.session() for _ in range(6)]
     most = 5 if DEVICE == "cuda" else 4
     for session in sessions:
         session.prefill([random.randrange(50) for _ in range(random.choice((1, 17, 90)))])
@@ -120,12 +120,12 @@ def together(model, seed):
             ids = torch.tensor([random.randrange(50) for _ in parents], device=DEVICE)
             requests.append(Request(session, ids, parents))
         random.shuffle(requests)
-        given = answers(requests)
-        for request, answer in zip(requests, given, strict=True):
+        results = answers(requests)
+        for request, answer in zip(requests, results, strict=True):
             if request.parents is not None:
-                found.append(answer)
+                logits.append(answer)
                 request.session.commit([0])
-    return torch.cat(found)
+    return torch.cat(logits)
 
 
 @pytest.mark.parametrize("most_rows", [512, 12], ids=["one graph", "halves"])

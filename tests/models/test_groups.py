@@ -45,11 +45,11 @@ def rounded_rows(x: np.ndarray, kind: str) -> np.ndarray:
     usable = largest > SMALLEST
     with np.errstate(divide="ignore"):
         turned = np.where(usable, np.float32(127) / largest, np.float32(0))
-    whole = np.rint(groups * turned[..., None]).astype(np.int8)
+    integers = np.rint(groups * turned[..., None]).astype(np.int8)
     steps = largest * np.float32(1 / 127)
-    sums = whole.reshape(rows, -1, quantised.scaled).sum(-1, dtype=np.int32)
+    sums = integers.reshape(rows, -1, quantised.scaled).sum(-1, dtype=np.int32)
     words = steps * sums.astype(np.float32) if quantised.minima else -quantised.offset * sums
-    parts = (np.ascontiguousarray(part).view(np.uint8) for part in (whole, steps, words))
+    parts = (np.ascontiguousarray(part).view(np.uint8) for part in (integers, steps, words))
     groups = INPUTS // GROUP
     return np.concatenate([part.reshape(rows, groups, -1) for part in parts], 2).reshape(rows, -1)
 
@@ -57,8 +57,8 @@ def rounded_rows(x: np.ndarray, kind: str) -> np.ndarray:
 def parts_of(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of rounded rows: the numbers, int8 [rows, INPUTS], and the steps, float32 [rows, groups]."""
     groups = rows.reshape(len(rows), INPUTS // GROUP, -1)
-    whole = groups[..., :GROUP].copy().view(np.int8).reshape(len(rows), INPUTS)
-    return whole, groups[..., GROUP : GROUP + 4].copy().view(np.float32)[..., 0]
+    integers = groups[..., :GROUP].copy().view(np.int8).reshape(len(rows), INPUTS)
+    return integers, groups[..., GROUP : GROUP + 4].copy().view(np.float32)[..., 0]
 
 
 @lru_cache
@@ -72,10 +72,10 @@ def product(rows: np.ndarray, kind: str) -> np.ndarray:
     blocks, out = matrix(kind), []
     for first in range(0, len(blocks), PART // LANES):
         part = np.full((len(rows), PART), np.nan, np.float32)
-        here = blocks[first : first + PART // LANES]
+        own = blocks[first : first + PART // LANES]
         row = (rows.ctypes.data, rows.strides[0], len(rows))
-        multiply(here.ctypes.data, here[0].nbytes, here.shape[1], *row, part.ctypes.data, len(here))
-        assert np.isnan(part[:, len(here) * LANES :]).all()  # other products write to these columns
+        multiply(own.ctypes.data, own[0].nbytes, own.shape[1], *row, part.ctypes.data, len(own))
+        assert np.isnan(part[:, len(own) * LANES :]).all()  # other products write to these columns
         out.append(part)
     return np.concatenate(out, 1)[:, :OUTPUTS]
 
@@ -94,19 +94,19 @@ def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 def reference(rows: np.ndarray, kind: str) -> np.ndarray:
     """The product as `groups` describes it, with NumPy."""
     form, file = QUANTISED[kind], fields(random_blocks(kind, OUTPUTS, INPUTS), kind)
-    whole, steps = parts_of(rows)
-    whole = whole.astype(np.int64)
+    integers, steps = parts_of(rows)
+    integers = integers.astype(np.int64)
     scales = file.factors.astype(np.float32)
     if file.wholes is not None:
         scales = np.repeat(scales, form.scales, 1) * file.wholes
     out = np.zeros((len(rows), OUTPUTS), np.float32)
     for number in range(INPUTS // form.scaled):
-        of = slice(number * form.scaled, (number + 1) * form.scaled)
-        total = whole[:, of] @ (file.q[:, of].astype(np.int64) - form.offset).T
+        columns = slice(number * form.scaled, (number + 1) * form.scaled)
+        total = integers[:, columns] @ (file.q[:, columns].astype(np.int64) - form.offset).T
         step = steps[:, number * form.scaled // GROUP, None]
         out = fused(total.astype(np.float32), scales[None, :, number, 0] * step, out)
         if form.minima:
-            sums = whole[:, of].sum(1, dtype=np.int64).astype(np.float32)[:, None]
+            sums = integers[:, columns].sum(1, dtype=np.int64).astype(np.float32)[:, None]
             out = fused(np.broadcast_to(scales[:, number, 1], out.shape), step * sums, out)
     return out
 
@@ -136,7 +136,7 @@ def test_products_are_those_of_the_rounded_numbers_to_the_bit(kind):
 
 @pytest.mark.parametrize("kind", ["Q4_K", "Q5_0", "Q6_K"])
 def test_inputs_are_rounded_as_described(kind):
-    rounding = numba.njit(lambda *given: round_groups(*given))
+    rounding = numba.njit(lambda *arguments: round_groups(*arguments))
     x = numbers(4)
     x[0, :4] = [0.5 * 2.0**-5, 1.5, -2.5, 127]  # ties, with a step of 1
     x[0, 4:GROUP] = 0
@@ -148,8 +148,8 @@ def test_inputs_are_rounded_as_described(kind):
     for row in range(4):
         rounding(x[row].ctypes.data, have[row].ctypes.data, INPUTS, QUANTISED[kind].rounding)
     assert np.array_equal(have[[0, 1, 3]], want)
-    (whole, steps), error = parts_of(want), np.abs(x[[0, 1, 3]]).reshape(3, -1, GROUP).max(-1) / 254
-    off = np.abs(whole.reshape(3, -1, GROUP) * steps[..., None] - x[[0, 1, 3]].reshape(3, -1, GROUP))
+    (integers, steps), error = parts_of(want), np.abs(x[[0, 1, 3]]).reshape(3, -1, GROUP).max(-1) / 254
+    off = np.abs(integers.reshape(3, -1, GROUP) * steps[..., None] - x[[0, 1, 3]].reshape(3, -1, GROUP))
     assert (off <= error[..., None] * 1.001 + 1e-30).all()
     assert not np.isfinite(product(have[2:3], kind)).any()  # NaN stays NaN
 

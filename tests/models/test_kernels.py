@@ -108,11 +108,11 @@ def test_attention_is_that_of_float64_wherever_the_keys_lie(size, prefix, count,
     keys, values = torch.randn(2, prefix + 3 * count, size, generator=generator)
     query = torch.randn(size, generator=generator)
     line = torch.randperm(3 * count, generator=generator)[:count].int()
-    seen = torch.cat([torch.arange(prefix), prefix + line])
+    places = torch.cat([torch.arange(prefix), prefix + line])
     have = attended(query, keys, values, prefix, line)
-    want = torch.softmax(keys[seen].double() @ query.double() * 0.3, 0) @ values[seen].double()
+    want = torch.softmax(keys[places].double() @ query.double() * 0.3, 0) @ values[places].double()
     assert (have - want).abs().max() < 3e-6 * values.abs().max()
-    in_a_row = attended(query, keys[seen], values[seen], len(seen), line[:0])
+    in_a_row = attended(query, keys[places], values[places], len(places), line[:0])
     assert torch.equal(have, in_a_row)
 
 
@@ -234,15 +234,15 @@ def test_a_helper_without_memory_takes_no_part(monkeypatch, threads):
 
 @given(strips=st.integers(1, 3000), threads=st.integers(2, 64))
 def test_threads_take_each_strip_once(strips, threads):
-    taken, end = [(0, 0)], 0
+    pieces, end = [(0, 0)], 0
     while end < strips:
-        taken.append(forward._taken.py_func(len(taken) - 1, strips, threads))
-        assert taken[-1][0] == end < taken[-1][1] <= strips
-        end = taken[-1][1]
+        pieces.append(forward._next_strips.py_func(len(pieces) - 1, strips, threads))
+        assert pieces[-1][0] == end < pieces[-1][1] <= strips
+        end = pieces[-1][1]
     for late in range(threads):
-        assert forward._taken.py_func(len(taken) - 1 + late, strips, threads) == (strips, strips)
+        assert forward._next_strips.py_func(len(pieces) - 1 + late, strips, threads) == (strips, strips)
     # the last strips are taken one by one, so that no thread is busy for long after the others
-    assert all(end - first == 1 for first, end in taken[1:][-min(threads, strips // 2) :])
+    assert all(end - first == 1 for first, end in pieces[1:][-min(threads, strips // 2) :])
 
 
 def test_more_helpers_than_a_call_has_threads_leave_nothing_undone(monkeypatch, threads):
@@ -259,18 +259,18 @@ def test_more_helpers_than_a_call_has_threads_leave_nothing_undone(monkeypatch, 
 def test_of_two_threads_that_need_angles_the_longer_table_stays():
     """The thread that needs fewer angles is stopped until the other one has its own, or waits for it."""
     decoder = HFModel(tiny_model("llama", max_position_embeddings=2048)).decoder
-    angles, begun, grown = decoder._rotary, threading.Event(), threading.Event()
+    angles, start, grown = decoder._rotary, threading.Event(), threading.Event()
 
     def slow(x, positions):
         if positions.shape[1] == 1024:
-            begun.set()
+            start.set()
             grown.wait(0.5)
         return angles(x, positions)
 
     decoder._rotary = slow
     other = threading.Thread(target=decoder._extend_rotation, args=(600,))
     other.start()
-    assert begun.wait(10)
+    assert start.wait(10)
     decoder._extend_rotation(1100)
     grown.set()
     other.join()
@@ -298,23 +298,23 @@ def _scored(model: HFModel, text: list[int], pieces: tuple[int, ...]) -> torch.T
     Each piece is a tree in which every token of the text has siblings with children. Then only the text's
     path is kept.
     """
-    session, rows, at = model.session(), [], 0
+    session, rows, position = model.session(), [], 0
     if len(pieces) > 1:
         session.prefill(text[: pieces[0]])
-        at, pieces = pieces[0], pieces[1:]
+        position, pieces = pieces[0], pieces[1:]
     for count in pieces:
         tokens, parents, own = [], [], -1
         line = []
-        for token in text[at : at + count]:
+        for token in text[position : position + count]:
             tokens += [9, token, 11]
             first = len(parents)
             parents += [own, own, first]
             own = first + 1
             line.append(own)
-        found = session.forward(torch.tensor(tokens), parents)
-        rows.append(found[line])
+        logits = session.forward(torch.tensor(tokens), parents)
+        rows.append(logits[line])
         session.commit(line)
-        at += count
+        position += count
     return torch.cat(rows)
 
 

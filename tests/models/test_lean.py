@@ -71,6 +71,12 @@ def test_it_scores_what_the_models_own_forward_scores(name):
     assert deviation(model, 40) < (1e-10 if name == "float64" else 2e-5)
 
 
+def test_a_model_with_a_window_keeps_its_own_forward_without_a_warning(caplog):
+    model = HFModel(tiny_model("mistral", sliding_window=10))
+    assert type(model.session()) is TreeSession
+    assert not caplog.messages
+
+
 def test_a_long_text_needs_more_angles_than_the_first():
     assert deviation(HFModel(tiny_model("llama", max_position_embeddings=2048)), 1200) < 5e-5
 
@@ -106,21 +112,21 @@ def test_the_record_of_a_run_says_how_its_logits_were_computed():
     assert "target: lean forward, packed, float32, cpu; draft: transformers' forward" in run.arithmetic
     assert f"torch {torch.__version__}" in run.arithmetic
     assert specdec.Generation.from_json(run.to_json()) == run
-    before = json.loads(run.to_json())
-    del before["arithmetic"]
-    assert specdec.Generation.from_json(json.dumps(before)).arithmetic == ""
+    record = json.loads(run.to_json())
+    del record["arithmetic"]
+    assert specdec.Generation.from_json(json.dumps(record)).arithmetic == ""
 
 
 def logits() -> list[float]:
     """Sums of logits of both models of the embedded pair."""
-    pair, found = specdec.load_pair("stories"), []
+    pair, sums = specdec.load_pair("stories"), []
     for model in (pair.target, pair.draft):
         session = model.session()
         session.prefill([3, 4, 5])
         for count in (1, 2, 5):
             rows = session.forward(torch.arange(6, 6 + count), [-1] * count)
-            found += rows.double().sum(1).tolist()
-    return found
+            sums += rows.double().sum(1).tolist()
+    return sums
 
 
 def test_no_choice_between_ways_to_multiply_depends_on_a_clock(monkeypatch):

@@ -188,6 +188,6 @@ def test_a_rotary_switch_is_read_wherever_it_stands():
 
 
 def test_no_text_of_the_committed_zoo_deviates():
-    found = json.loads((Path(__file__).parent.parent.parent / OUT).read_text())["rows"]
-    assert {row["capability"] for row in found if "capability" in row} == {"tree", "sequence", "ar"}
-    assert [row["type"] for row in found if any(row.get("deviating_texts", {}).values())] == []
+    rows = json.loads((Path(__file__).parent.parent.parent / OUT).read_text())["rows"]
+    assert {row["capability"] for row in rows if "capability" in row} == {"tree", "sequence", "ar"}
+    assert [row["type"] for row in rows if any(row.get("deviating_texts", {}).values())] == []

@@ -49,11 +49,11 @@ def test_the_cache_of_a_session_has_the_size_that_was_counted(family):
 def test_the_states_of_a_session_have_the_size_that_was_counted(family):
     session = HFModel(tiny_model(family)).session()
     session.prefill(list(range(3, 23)))
-    held = sum(state.nbytes for state in state_tensors(session._states[-1].cache))
+    num_bytes = sum(state.nbytes for state in state_tensors(session._states[-1].cache))
     shape = shape_of(tiny_config(family))
-    assert held == shape.states > 0
+    assert num_bytes == shape.states > 0
     without = need_of(shape._replace(states=0), "float32", on_cpu=True)
-    assert need_of(shape, "float32", on_cpu=True).run == without.run + 2 * held
+    assert need_of(shape, "float32", on_cpu=True).run == without.run + 2 * num_bytes
 
 
 def test_what_a_cpu_packs_counts_twice():
@@ -145,14 +145,14 @@ def known_models():
     return [*dict.fromkeys(model for model in models if model is not None)]
 
 
-@pytest.mark.parametrize("known", known_models(), ids=lambda known: known.hub_id)
-def test_known_pairs_have_the_size_of_their_architectures(known):
-    family, *sizes = _SIZES[known.hub_id]
-    entries = dict(zip(_NAMES, sizes, strict=True)) | {"max_position_embeddings": known.context_length}
+@pytest.mark.parametrize("model", known_models(), ids=lambda model: model.hub_id)
+def test_known_pairs_have_the_size_of_their_architectures(model):
+    family, *sizes = _SIZES[model.hub_id]
+    entries = dict(zip(_NAMES, sizes, strict=True)) | {"max_position_embeddings": model.context_length}
     if family == "Qwen2":
         entries.pop("head_dim")  # the model has none of its own
     config = getattr(transformers, f"{family}Config")(**entries)
-    assert known.shape == shape_of(config)
+    assert model.shape == shape_of(config)
 
 
 def measured():
@@ -164,7 +164,7 @@ def measured():
     specdec.generate(embedded, "Once upon a time", max_new_tokens=4, seed=0)
     with tempfile.TemporaryDirectory() as folder:
         transformers.LlamaForCausalLM(config).save_pretrained(folder)
-        most = [before := taken()]
+        most = [before := used_bytes()]
         threading.Thread(target=watch, args=(most,), daemon=True).start()
         model = load_hf_model(folder, device="cpu")
         pair = specdec.ModelPair(model, model)
@@ -173,22 +173,22 @@ def measured():
         return need_of(shape_of(config), "float32", on_cpu=True).total, most[0] - before
 
 
-def taken():
+def used_bytes():
     """Bytes of this process that it shares with no other."""
     return psutil.Process().memory_full_info().uss
 
 
 def watch(most):
     while True:
-        most.append(max(taken(), most.pop()))
+        most.append(max(used_bytes(), most.pop()))
         time.sleep(0.005)
 
 
 def test_loading_takes_about_what_was_estimated():
     """Measured in a separate process: the memory that loading and one round really take."""
     code = "from tests.models.test_memory import measured; print(*measured())"
-    needed, taken = map(float, printed(code).split()[-2:])
-    assert 0.7 * taken < needed < 1.4 * taken, (needed, taken)
+    estimate, peak = map(float, printed(code).split()[-2:])
+    assert 0.7 * peak < estimate < 1.4 * peak, (estimate, peak)
 
 
 @pytest.mark.parametrize(("accelerate", "where"), [(True, "auto"), (None, "cuda:0")])

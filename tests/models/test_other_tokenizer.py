@@ -53,8 +53,8 @@ PROMPTS = ["Once upon a time", "", "The caf", "\n\n\t  日本", "<|endoftext|>On
 
 @pytest.fixture(scope="session")
 def kinds():
-    made = {kind: trained_tokenizer(kind, 320 + 20 * n) for n, kind in enumerate(TRAINED)}
-    return made | {PYTHON: bytes_in_python()}
+    tokenizers = {kind: trained_tokenizer(kind, 320 + 20 * n) for n, kind in enumerate(TRAINED)}
+    return tokenizers | {PYTHON: bytes_in_python()}
 
 
 def small_model(tokenizer, seed):
@@ -66,12 +66,12 @@ def small_model(tokenizer, seed):
 
 @pytest.fixture(scope="session")
 def pairs(kinds):
-    made = {}
+    result = {}
     for number, (target, draft) in enumerate(PAIRS):
         models = (small_model(kinds[kind], seed) for kind, seed in ((target, number), (draft, 100 + number)))
         target_model, draft_model = map(HFModel, models)
-        made[target, draft] = specdec.ModelPair(target_model, draft_model, kinds[target], kinds[draft])
-    return made
+        result[target, draft] = specdec.ModelPair(target_model, draft_model, kinds[target], kinds[draft])
+    return result
 
 
 DIFFICULT = [
@@ -165,8 +165,8 @@ def test_q_is_the_drafts_distribution_on_shared_strings_renormalised():
     session.prefill(pair.encode("ac"))
     logits = session.forward(torch.tensor(pair.encode("b")), [-1])[0]
     # the draft reads "acb" as "a" and "cb"
-    after = pair.draft.draft.log_table.exp()[THEIRS.index("cb")]
-    shared = {token: float(after[THEIRS.index(token)]) for token in OURS if token in THEIRS}
+    law = pair.draft.draft.log_table.exp()[THEIRS.index("cb")]
+    shared = {token: float(law[THEIRS.index(token)]) for token in OURS if token in THEIRS}
     assert set(shared) == {*"abcde", "ab", "cd"}
     expected = [shared.get(token, 0.0) / sum(shared.values()) for token in OURS]
     torch.testing.assert_close(logits.softmax(-1), torch.tensor(expected, dtype=logits.dtype))
@@ -264,7 +264,7 @@ def test_strings_are_refused_where_they_do_not_fit():
     pair = letters_pair()
     own = specdec.ModelPair(pair.target, pair.target)
     for refused, settings, message in (
-        *((pair, {"method": method}, "use method 'ersd'") for method in ["gsd", *OTHER_RULES]),
+        *((pair, {"method": method}, "use 'ersd'") for method in ["gsd", *OTHER_RULES]),
         (own, {}, "another tokenizer; target has the target's"),
         (specdec.ModelPair(pair.target), {}, "needs a draft model, and this pair has none"),
         (pair, {"topology": TREE}, "use sequence"),
@@ -303,11 +303,11 @@ def test_a_text_is_read_alike_in_every_division_into_pieces(kinds):
         reader = Retokenizer(*strings, kinds[target], kinds[draft], len(kinds[draft]))
         ids = kinds[target](text)["input_ids"]
         ids += [chance.randrange(len(kinds[target])) for _ in range(60)]
-        whole, pieces = reader.after(reader.start, ids), reader.start
+        context, pieces = reader.after(reader.start, ids), reader.start
         while ids:
             count = chance.randrange(1, 9)
             pieces, ids = reader.after(pieces, ids[:count]), ids[count:]
-        assert pieces == whole
+        assert pieces == context
 
 
 @pytest.mark.parametrize("draft", ["byte-level", "metaspace", "byte fallback", "wordpiece", PYTHON])

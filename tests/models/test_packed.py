@@ -149,8 +149,8 @@ def test_the_file_is_packed_once_and_checked_once(tmp_path, monkeypatch):
     first = scored(specdec.load_pair(path).target)
     for module, step in ((packed, "packed_fault"), (conversion, "_convert"), (source, "read_header")):
         monkeypatch.setattr(module, step, None)  # a second start would fail if it repeated the work
-    again = specdec.load_pair(path, dtype="packed").target
-    assert torch.equal(scored(again), first)
+    second = specdec.load_pair(path, dtype="packed").target
+    assert torch.equal(scored(second), first)
 
 
 def test_the_check_notices_matrices_in_the_wrong_place(tmp_path):
@@ -191,8 +191,8 @@ def test_a_file_without_few_bits_is_read_as_before(tmp_path):
 
 def test_the_model_of_transformers_is_made_when_it_is_asked_for(tmp_path):
     pair = specdec.load_pair(file(tmp_path / "model.gguf"))
-    again = pickle.loads(pickle.dumps(pair.target))
-    assert torch.equal(*(scored(m) for m in (pair.target, again)))
+    copy = pickle.loads(pickle.dumps(pair.target))
+    assert torch.equal(*(scored(m) for m in (pair.target, copy)))
     assert "module" not in vars(pair.target)
     assert pair.target.module.dtype == torch.bfloat16
     assert 0 in pair.eos_ids
@@ -210,17 +210,17 @@ def test_a_file_that_lacks_a_tensor_is_refused(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("tensor", "block", "named"), [("blk.0.ffn_down", 0, "down_proj"), ("token_embd", -1, "embed_tokens")]
+    ("tensor", "block", "message"), [("blk.0.ffn_down", 0, "down_proj"), ("token_embd", -1, "embed_tokens")]
 )
-def test_a_scale_that_is_no_number_is_refused(tmp_path, tensor, block, named):
+def test_a_scale_that_is_no_number_is_refused(tmp_path, tensor, block, message):
     path = file(tmp_path / "m.gguf")
     [stored_as] = [each for each in read_header(path).tensors if each.name == f"{tensor}.weight"]
     size = BLOCKS[stored_as.type][2]
     content = bytearray(path.read_bytes())
-    at = range(stored_as.start, stored_as.start + stored_as.nbytes, size)[block]
-    content[at : at + 2] = np.float16("nan").tobytes()
+    offset = range(stored_as.start, stored_as.start + stored_as.nbytes, size)[block]
+    content[offset : offset + 2] = np.float16("nan").tobytes()
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"{named}\.weight holds NaN or infinity"):
+    with pytest.raises(ValueError, match=rf"{message}\.weight holds NaN or infinity"):
         specdec.load_pair(path, dtype="packed")
 
 
@@ -304,20 +304,20 @@ def test_an_outline_has_the_parts_of_transformers_model(kind, rope):
     model = getattr(transformers, f"{kind}ForCausalLM")(config)
     outline = Outline(config, {name: each for name, each in model.named_parameters() if each.ndim == 1})
     assert parts(outline) == parts(model)
-    given = torch.ones(1), torch.arange(300)[None]
-    cosines_and_sines = [torch.stack(each.model.rotary_emb(*given)) for each in (outline, model)]
+    inputs = torch.ones(1), torch.arange(300)[None]
+    cosines_and_sines = [torch.stack(each.model.rotary_emb(*inputs)) for each in (outline, model)]
     assert torch.equal(*cosines_and_sines)
 
 
 @pytest.mark.parametrize(
-    ("config", "named"),
+    ("config", "message"),
     [
         (transformers.GPT2Config(), "gpt2"),
         (transformers.LlamaConfig(rope_parameters={"rope_type": "dynamic", "factor": 2.0}), "'dynamic'"),
     ],
 )
-def test_a_model_that_the_compiled_forward_cannot_decode_has_no_outline(config, named):
-    with pytest.raises(ValueError, match=named):
+def test_a_model_that_the_compiled_forward_cannot_decode_has_no_outline(config, message):
+    with pytest.raises(ValueError, match=message):
         Outline(config, {})
 
 
@@ -328,8 +328,8 @@ def test_plain_decoding_is_compared_with_the_bytes_of_the_file(tmp_path, monkeyp
     each = [
         Contestant(f"{kind} autoregressive", kind, "packed", 1, None) for kind in ("specdec", "transformers")
     ]
-    found = bandwidth.limits(each, {"packed": pair})
-    ours, theirs = (limit["bandwidth"] / limit["tokens_per_second"] for limit in found.values())
+    limits = bandwidth.limits(each, {"packed": pair})
+    ours, theirs = (limit["bandwidth"] / limit["tokens_per_second"] for limit in limits.values())
     matrices = [name for name in pair.target.matrices.kinds if name != EMBEDDING]
     values = sum(pair.target.matrices.values(name).numel() for name in matrices)
     assert 0.5 < ours / values < 1.5

@@ -61,9 +61,9 @@ def test_it_scores_its_ids_and_no_others_in_every_forward(pair):
     assert isinstance(draft.decoder, CompiledDecoder)
     lean = LEAN.on(draft._prepared)
     want = draft.module(torch.tensor([[2, 5, 7]])).logits[0]
-    for opened in (draft.session(), lean.session()):
-        opened.prefill([2])
-        have = opened.forward(torch.tensor([5, 7]), [-1, 0])
+    for session in (draft.session(), lean.session()):
+        session.prefill([2])
+        have = session.forward(torch.tensor([5, 7]), [-1, 0])
         assert (have > -torch.inf).nonzero()[:, 1].unique().tolist() == SCORED
         assert torch.allclose(have[:, SCORED], want[1:, SCORED], atol=1e-5)
 
@@ -87,9 +87,9 @@ def expected(pair):
     first = pair.target.module(torch.tensor([[2]])).logits[0, -1].double().softmax(-1)
     second = pair.target.module(torch.tensor([[2, n] for n in range(VOCABULARY)])).logits[:, -1]
     both = (first[:, None] * second.double().softmax(-1)).tolist()
-    whole = {(a, b): mass for a, row in enumerate(both) for b, mass in enumerate(row)}
-    some = {text: mass if text[0] in SCORED else 1e-6 for text, mass in whole.items()}
-    return whole, {text: mass / sum(some.values()) for text, mass in some.items()}
+    masses = {(a, b): mass for a, row in enumerate(both) for b, mass in enumerate(row)}
+    some = {text: mass if text[0] in SCORED else 1e-6 for text, mass in masses.items()}
+    return masses, {text: mass / sum(some.values()) for text, mass in some.items()}
 
 
 @pytest.mark.parametrize("method", ["gsd", "traversal", "specinfer", "spectr"])

@@ -69,7 +69,7 @@ def logits(module, length):
 def bits():
     """Digests of products and of logits by the compiled forward pass, and of uniforms."""
     numbers = (torch.arange(300 * 700) * 7919 % 1009).view(300, 700).float() / 504 - 1
-    found = {kind: digest(product(numbers[:20], numbers, kind)) for kind in ("float32", "bfloat16 pairs")}
+    digests = {kind: digest(product(numbers[:20], numbers, kind)) for kind in ("float32", "bfloat16 pairs")}
     for family in ("llama", "qwen3"):
         for dtype in (torch.float32, torch.bfloat16):
             sizes = {"hidden_size": 200, "intermediate_size": 328, "max_position_embeddings": 4096}
@@ -78,8 +78,8 @@ def bits():
                 count = (torch.arange(weight.numel()) * 7919 + seed) % 1009
                 weight.copy_((count.view(weight.shape).float() / 504 - 1) * (0.2 if weight.dim() == 2 else 1))
             for length in (3, 63, 64, 70, 130, 197, 300):
-                found[f"{family} {dtype} {length}"] = digest(logits(module, length))
-    return found | {"uniforms": digest(torch.from_numpy(next(iter(blocks([1, 2], 5000)))[2].copy()))}
+                digests[f"{family} {dtype} {length}"] = digest(logits(module, length))
+    return digests | {"uniforms": digest(torch.from_numpy(next(iter(blocks([1, 2], 5000)))[2].copy()))}
 
 
 @torch.inference_mode()
@@ -90,20 +90,20 @@ def computed():
 
 
 @pytest.fixture(scope="module")
-def here():
+def entry():
     return json.loads(computed())
 
 
-def test_texts_without_the_compiled_forward_are_those_with_it(here, monkeypatch):
+def test_texts_without_the_compiled_forward_are_those_with_it(entry, monkeypatch):
     monkeypatch.setenv(SWITCH, "0")
-    arithmetic, found, _ = texts()
+    arithmetic, token_ids, _ = texts()
     assert arithmetic.startswith("target: lean forward")
-    assert found == [here[1][0]] * 6
+    assert token_ids == [entry[1][0]] * 6
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROCESSORS)
-def test_texts_and_bits_are_those_of_this_processor(here, name, tmp_path):
+def test_texts_and_bits_are_those_of_this_processor(entry, name, tmp_path):
     """The other process compiles the code for itself, and a second one reads it. So code that LLVM may
     reorder must exist only once: not both as a function and inlined in another. The logarithms of the noise
     differ only in their last places."""
@@ -114,11 +114,11 @@ def test_texts_and_bits_are_those_of_this_processor(here, name, tmp_path):
     printed_there = printed(program, environment)
     if name == "with AVX2":
         assert printed(program, environment) == printed_there
-    arithmetic, found, gsd, digests, noise = json.loads(printed_there)
+    arithmetic, token_ids, gsd, digests, noise = json.loads(printed_there)
     is_compiled = name in ("with AVX2", "with AVX-512")
     assert arithmetic.startswith(f"target: {'compiled' if is_compiled else 'lean'} forward")
-    assert found == [here[1][0]] * 6
+    assert token_ids == [entry[1][0]] * 6
     assert len(gsd) == 24
-    assert digests == (here[3] if is_compiled else None)
-    assert noise == [pytest.approx(row, rel=1e-14, abs=1e-15) for row in here[4]]
-    assert len({*here[3].values()}) == len(here[3])
+    assert digests == (entry[3] if is_compiled else None)
+    assert noise == [pytest.approx(row, rel=1e-14, abs=1e-15) for row in entry[4]]
+    assert len({*entry[3].values()}) == len(entry[3])

@@ -55,11 +55,11 @@ def test_no_number_is_rounded_by_much_more_than_half_a_step(kind, steps):
 )
 def test_a_folder_is_near_its_weights_and_keeps_the_text_of_plain_decoding(tmp_path, architecture, dtype):
     path = folder(tmp_path / "model", architecture, tied=architecture != "qwen2")
-    whole = specdec.load_pair(path, dtype="float32").target
+    exact = specdec.load_pair(path, dtype="float32").target
     pair = specdec.load_pair(path, path, dtype=dtype)
     assert type(pair.target) is type(pair.draft) is PackedModel
     assert ROUNDED_KINDS[dtype] in pair.target.arithmetic
-    have, want = (scored(model) for model in (pair.target, whole))
+    have, want = (scored(model) for model in (pair.target, exact))
     assert 1e-4 < relative_error(have, want) < NEAR[dtype]
     check_texts(pair)
 
@@ -98,8 +98,8 @@ def test_a_folder_is_rounded_once_and_again_after_damage_or_a_change(tmp_path, m
     with monkeypatch.context() as patched:
         patched.setattr("specdec.models.rounded_folder.write_packed", None)
         assert torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4]))
-    (made,) = (each for each in cached_folders._cache().iterdir() if each.is_dir())
-    (made / FILE).write_bytes((made / FILE).read_bytes()[:-1])
+    (cache_folder,) = (each for each in cached_folders._cache().iterdir() if each.is_dir())
+    (cache_folder / FILE).write_bytes((cache_folder / FILE).read_bytes()[:-1])
     assert torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4]))
     folder(path, num_hidden_layers=1)
     assert not torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4]))

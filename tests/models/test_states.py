@@ -53,7 +53,7 @@ def rows(monkeypatch):
     counted, read = [], StateSession._read
 
     def counting(self, module, end):
-        counted.append(end - self._states[-1].read)
+        counted.append(end - self._states[-1].length)
         return read(self, module, end)
 
     monkeypatch.setattr(StateSession, "_read", counting)
@@ -72,16 +72,16 @@ def test_a_round_is_one_forward_and_full_acceptance_repeats_nothing(family, rows
 
 
 def test_short_chunks_change_nothing_but_time_and_end_with_the_forward():
-    module, seen = tiny_model("mamba2", chunk_size=64), []
+    module, sizes = tiny_model("mamba2", chunk_size=64), []
     mixer = next(part for part in module.modules() if hasattr(part, "A_log"))
-    mixer.register_forward_pre_hook(lambda *_: seen.append(mixer.chunk_size))
+    mixer.register_forward_pre_hook(lambda *_: sizes.append(mixer.chunk_size))
     model = HFModel(module)
     assert model.capability == "sequence"
     replay = Replay(model, seed=0, prefix=40)
-    seen.clear()
+    sizes.clear()
     assert replay.largest_error(6, 3) < LIMIT
     replay.session.forward(torch.arange(3, 23), range(-1, 19))
-    assert {16, 32} <= set(seen), "plain forwards of the comparison have the model's own"
+    assert {16, 32} <= set(sizes), "plain forwards of the comparison have the model's own"
     assert mixer.chunk_size == 64
 
 
@@ -156,7 +156,7 @@ def test_runs_that_join_and_leave_a_batch_write_the_texts_that_they_write_alone(
         plan._replace(settings=plan.settings | {"topology": sequence(1 + number % 4)})
         for number, plan in enumerate(plans(pair, [[3], [4, 5], [6] * 90], runs=7, tokens=15, seed=1))
     ]
-    found = compared(pair, runs)
-    assert found.different_tokens == 0
-    assert found.tokens > 50
-    assert found.together > 1
+    comparison = compared(pair, runs)
+    assert comparison.different_tokens == 0
+    assert comparison.tokens > 50
+    assert comparison.together > 1

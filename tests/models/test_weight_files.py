@@ -17,19 +17,19 @@ SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 
 
 @pytest.fixture
-def opened(monkeypatch):
+def opens(monkeypatch):
     """Records what is unpickled, and which weights are read, while a test runs."""
     files = []
 
-    def told(kind):
+    def noter(kind):
         def tell(file, *_args, **_options):
             files.append((kind, str(file)))
             raise RuntimeError("was opened")
 
         return tell
 
-    monkeypatch.setattr("torch.load", told("unpickled"))
-    monkeypatch.setattr("transformers.modeling_utils.safe_open", told("read"))
+    monkeypatch.setattr("torch.load", noter("unpickled"))
+    monkeypatch.setattr("transformers.modeling_utils.safe_open", noter("read"))
     return files
 
 
@@ -49,9 +49,9 @@ def folder(tmp_path):
 def write_index(folder, second):
     """Put the tensors of the second shard into a file of this name."""
     index = folder / "model.safetensors.index.json"
-    named = json.loads(index.read_text())["weight_map"]
-    named = {name: second if file == SHARDS[1] else file for name, file in named.items()}
-    index.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": named}))
+    files = json.loads(index.read_text())["weight_map"]
+    files = {name: second if file == SHARDS[1] else file for name, file in files.items()}
+    index.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": files}))
 
 
 def add_link(folder):
@@ -91,15 +91,15 @@ HARMS = {
 
 
 @pytest.mark.parametrize("harm", HARMS.values(), ids=list(HARMS))
-def test_nothing_is_opened_of_a_folder_that_leads_elsewhere(folder, opened, harm):
+def test_nothing_is_opened_of_a_folder_that_leads_elsewhere(folder, opens, harm):
     harm(folder)
     for load in (load_hf_model, specdec.load_pair):
         with pytest.raises(ValueError, match=str(folder)):
             load(folder)
-    assert opened == []
+    assert opens == []
 
 
-def test_nothing_is_opened_of_a_cached_snapshot_that_leads_elsewhere(folder, opened, monkeypatch):
+def test_nothing_is_opened_of_a_cached_snapshot_that_leads_elsewhere(folder, opens, monkeypatch):
     write_index(folder, "../weights.bin")
     cache = folder.parent / "cache"
     snapshot = cache / "models--tests--model" / "snapshots" / COMMIT
@@ -111,7 +111,7 @@ def test_nothing_is_opened_of_a_cached_snapshot_that_leads_elsewhere(folder, ope
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
     with pytest.raises(ValueError, match=r"tests/model.*pickled ones are never loaded"):
         specdec.load_pair("tests/model")
-    assert opened == []
+    assert opens == []
 
 
 @pytest.fixture
@@ -121,11 +121,11 @@ def hub(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("harm", ["pickle in the index", "named by the config", "adapter"])
-def test_the_weights_of_a_hub_model_that_leads_elsewhere_are_not_even_fetched(hub, folder, opened, harm):
+def test_the_weights_of_a_hub_model_that_leads_elsewhere_are_not_even_fetched(hub, folder, opens, harm):
     HARMS[harm](folder)
     with pytest.raises(ValueError, match="tests/model"):
         specdec.load_pair("tests/model")
-    assert opened == []
+    assert opens == []
     assert not list((folder.parent / "cache").rglob("*.bin"))
     assert not list((folder.parent / "cache").rglob(SHARDS[0]))
 

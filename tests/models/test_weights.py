@@ -150,22 +150,22 @@ def test_a_run_that_training_interrupts_drops_nothing():
     module = tiny_model("gpt2", attn_pdrop=0.5, embd_pdrop=0.5, resid_pdrop=0.5)
     pair = specdec.ModelPair(module)
     settings = {"method": "ar", "max_new_tokens": 12, "seed": 0}
-    whole = specdec.generate(pair, PROMPT, **settings)
+    run = specdec.generate(pair, PROMPT, **settings)
     rounds = []
     for round in specdec.stream(pair, PROMPT, **settings):
         rounds.append(round)
         assert module.training == (len(rounds) > 1)
         module.train()
-    assert [token.id for round in rounds for token in round.tokens] == whole.token_ids
+    assert [token.id for round in rounds for token in round.tokens] == run.token_ids
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "mpt", "mamba", "lfm2"])
 def test_models_go_through_pickle_and_copy(family):
     model = HFModel(tiny_model(family), name="own name")
-    for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        assert again.module is not model.module
-        assert (again.name, again.capability) == (model.name, model.capability)
-        assert scored(again).equal(scored(model))
+    for copied in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert copied.module is not model.module
+        assert (copied.name, copied.capability) == (model.name, model.capability)
+        assert scored(copied).equal(scored(model))
 
 
 def test_large_sums_of_sound_weights_are_no_fault():
@@ -239,7 +239,7 @@ NAN, INFINITE = float("nan"), float("inf")
 
 
 @pytest.mark.parametrize(
-    ("changes", "spoil", "named"),
+    ("changes", "spoil", "message"),
     [
         *(
             ({"dtype": dtype}, fill(value), r"not numbers: model\.layers\.1\.mlp\.down_proj\.weight")
@@ -260,9 +260,9 @@ NAN, INFINITE = float("nan"), float("inf")
         ({}, lambda m: setattr(m.model.layers[1], "mlp", None), "Llama"),
     ],
 )
-def test_what_can_not_be_run_or_tells_nothing_is_named(changes, spoil, named):
+def test_what_can_not_be_run_or_tells_nothing_is_named(changes, spoil, message):
     module = tiny_model("llama", **changes)
     with torch.no_grad():
         spoil and spoil(module)
-    with pytest.raises(ValueError, match=named):
+    with pytest.raises(ValueError, match=message):
         HFModel(module, name="Llama")

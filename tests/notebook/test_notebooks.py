@@ -17,16 +17,16 @@ def test_the_notebooks_run_from_start_to_end():
     notebook = nbformat.v4.new_notebook()
     for path in PATHS:
         notebook.cells += [nbformat.v4.new_code_cell("%reset -f"), *nbformat.read(path, as_version=4).cells]
-    shown = []
+    kinds_by_notebook = []
     for cell in executed(notebook).cells:
         if cell.source == "%reset -f":
-            shown.append(set())
+            kinds_by_notebook.append(set())
         for output in cell.get("outputs", []):
             assert output.output_type != "error"
             assert output.get("name") != "stderr"
-            shown[-1] |= output.get("data", {}).keys()
-    assert len(shown) == len(PATHS)
-    assert all({"text/html", "application/vnd.plotly.v1+json"} <= kinds for kinds in shown)
+            kinds_by_notebook[-1] |= output.get("data", {}).keys()
+    assert len(kinds_by_notebook) == len(PATHS)
+    assert all({"text/html", "application/vnd.plotly.v1+json"} <= kinds for kinds in kinds_by_notebook)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)

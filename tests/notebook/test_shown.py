@@ -29,12 +29,12 @@ def html(record):
     return record._repr_mimebundle_()["text/html"]
 
 
-def still_of(shown):
-    return re.sub(r"<(iframe|style).*?</\1>", "", shown, flags=re.DOTALL)
+def still_of(page):
+    return re.sub(r"<(iframe|style).*?</\1>", "", page, flags=re.DOTALL)
 
 
-def framed_page(shown):
-    (inner,) = re.findall(r"srcdoc='([^']*)'", shown)
+def framed_page(page):
+    (inner,) = re.findall(r"srcdoc='([^']*)'", page)
     (packed,) = re.findall(r'atob\("([^"]*)"\)', unescape(inner))
     return gzip.decompress(base64.b64decode(packed)).decode()
 
@@ -66,9 +66,9 @@ def test_a_module_is_there_once_and_above_those_that_import_it(tmp_path):
 
 
 def test_a_frame_is_isolated_and_holds_the_run(generation):
-    shown = html(generation)
-    assert re.findall(r'sandbox="([^"]*)"', shown) == ["allow-scripts"]
-    page = framed_page(shown)
+    output = html(generation)
+    assert re.findall(r'sandbox="([^"]*)"', output) == ["allow-scripts"]
+    page = framed_page(output)
     (trace,) = re.findall(r'id="trace">(.*?)</script>', page)
     assert specdec.Generation.from_json(trace.replace("\\u003c", "<")).token_ids == generation.token_ids
 
@@ -77,10 +77,10 @@ def test_without_frames_the_text_stands_with_its_kinds(generation):
     still = still_of(html(generation))
     words = unescape(re.sub("<[^>]+>", "", still))
     assert words.startswith(generation.prompt + generation.text)
-    found = re.findall(r'<(span|b|u) class="(accepted|bonus|correction)"', still)
+    elements = re.findall(r'<(span|b|u) class="(accepted|bonus|correction)"', still)
     kinds = [token.kind for round in generation.rounds for token in round.tokens if token.text]
-    assert len(found) == len(kinds) + len({*kinds})  # the kinds in the text and in the legend
-    assert {("span", "accepted"), ("b", "bonus")} <= {*found}
+    assert len(elements) == len(kinds) + len({*kinds})  # the kinds in the text and in the legend
+    assert {("span", "accepted"), ("b", "bonus")} <= {*elements}
 
 
 def test_plain_text_is_short(generation):
@@ -101,9 +101,9 @@ def test_two_hundred_tokens_are_less_than_300_kilobytes():
 def test_what_is_too_long_for_the_player_is_shown_still(generation, monkeypatch):
     assert f"MOST_BYTES = {MOST_BYTES:_};" in (player.ASSETS / "shared/trace.js").read_text()
     monkeypatch.setattr("specdec.notebook.shown.MOST_BYTES", 1000)
-    shown = html(generation)
-    assert "<iframe" not in shown
-    assert "Too long to be played here" in shown
+    page = html(generation)
+    assert "<iframe" not in page
+    assert "Too long to be played here" in page
 
 
 def test_a_run_without_texts_shows_ids():
@@ -121,16 +121,16 @@ def test_a_run_without_texts_shows_ids():
 
 def test_a_round_shows_its_tree(generation):
     round = max(generation.rounds, key=lambda round: len(round.nodes))
-    shown = still_of(html(round))
-    statuses = re.findall(r'<g class="(\w+)"', shown)
+    still = still_of(html(round))
+    statuses = re.findall(r'<g class="(\w+)"', still)
     assert statuses == [node.status for node in round.nodes]
-    assert f"{len(round.nodes)} drafted, {round.num_accepted} accepted" in shown
+    assert f"{len(round.nodes)} drafted, {round.num_accepted} accepted" in still
 
 
 def test_a_topology_shows_its_nodes():
-    shown = html(specdec.topology.specinfer(12))
-    assert shown.count("<circle") == shown.count("<path ") == 12
-    assert "12 drafted tokens, depth 6" in shown
+    page = html(specdec.topology.specinfer(12))
+    assert page.count("<circle") == page.count("<path ") == 12
+    assert "12 drafted tokens, depth 6" in page
     assert "<svg" not in html(specdec.topology.sequence(tree.MOST_NODES + 1))
     assert "0 drafted tokens" in html(specdec.Topology([]))
 
@@ -141,10 +141,10 @@ def test_nodes_never_lie_on_each_other():
 
 
 def test_acceptance_shows_its_denominators(generation):
-    found = generation.acceptance
-    shown = html(found)
-    assert f"{found.num_accepted} of {found.num_drafted} drafted tokens accepted" in shown
-    assert f"<td>0</td><td>{found.rate_by_position[0]:.0%}</td><td>{found.rate_by_index[0]:.0%}</td>" in shown
+    stats = generation.acceptance
+    page = html(stats)
+    assert f"{stats.num_accepted} of {stats.num_drafted} drafted tokens accepted" in page
+    assert f"<td>0</td><td>{stats.rate_by_position[0]:.0%}</td><td>{stats.rate_by_index[0]:.0%}</td>" in page
 
 
 def hostile(generation):
@@ -160,26 +160,26 @@ def hostile(generation):
 
 def test_hostile_text_is_text_without_scripts(generation):
     record = hostile(generation)
-    for shown in (html(record), html(record.rounds[0])):
-        assert "<img" not in still_of(shown)
-        assert "&lt;img" in still_of(shown)
+    for page in (html(record), html(record.rounds[0])):
+        assert "<img" not in still_of(page)
+        assert "&lt;img" in still_of(page)
 
 
 NOTEBOOK = "<!doctype html><meta charset=utf-8>{head}<body{body}>{output}"
 
 
 @pytest.fixture
-def opened(someone, tmp_path):
+def open_frame(someone, tmp_path):
     """Open outputs as a notebook would, offline. Returns the page and the addresses that it asks for."""
 
     def open_output(output, head="", body="", scheme="light"):
         settings = {"bypass_csp": False, "offline": True, "reduced_motion": "reduce"}
-        page, asked = someone("about:blank", (960, 800), is_new=True, color_scheme=scheme, **settings), []
-        page.on("request", lambda request: asked.append(request.url))
+        page, urls = someone("about:blank", (960, 800), is_new=True, color_scheme=scheme, **settings), []
+        page.on("request", lambda request: urls.append(request.url))
         path = tmp_path / "notebook.html"
         path.write_text(NOTEBOOK.format(head=head, body=body, output=output))
         page.goto(path.as_uri())
-        return page, asked
+        return page, urls
 
     return open_output
 
@@ -189,8 +189,8 @@ def played(page):
     frame = next(frame for frame in page.frames if frame != page.main_frame)
     frame.wait_for_function("window.specdec?.store.state.rounds.length > 0", timeout=SLOW)
     frame.wait_for_selector("#tree .drawing .node")
-    for drawn in ("#tree .figure", "#race .figure"):
-        assert frame.locator(drawn).bounding_box()["height"] > 150
+    for figure in ("#tree .figure", "#race .figure"):
+        assert frame.locator(figure).bounding_box()["height"] > 150
     return frame
 
 
@@ -203,8 +203,8 @@ VS_CODE = policy(f"default-src 'none'; {INLINE}; child-src https: data:")
 
 
 @pytest.mark.parametrize("head", ["", VS_CODE], ids=["free", "VS Code's rules"])
-def test_a_token_brings_its_race_and_tree(opened, generation, head):
-    page, asked = opened(html(generation), head)
+def test_a_token_brings_its_race_and_tree(open_frame, generation, head):
+    page, urls = open_frame(html(generation), head)
     frame = played(page)
     assert page.locator(".specdec > .still").is_hidden()
     frame.locator("#text .tokens .token.accepted").first.click()
@@ -212,24 +212,24 @@ def test_a_token_brings_its_race_and_tree(opened, generation, head):
     assert frame.locator("#race .verdict").inner_text()
     frame.locator("#stepper .forward").click()
     assert frame.evaluate("window.specdec.store.state.decision") > 0
-    assert [each for each in asked if not each.startswith(("file:", "about:srcdoc"))] == []
+    assert [each for each in urls if not each.startswith(("file:", "about:srcdoc"))] == []
 
 
-def test_hostile_text_is_text_in_the_frame(opened, generation):
-    page, asked = opened(html(hostile(generation)))
+def test_hostile_text_is_text_in_the_frame(open_frame, generation):
+    page, urls = open_frame(html(hostile(generation)))
     frame = played(page)
     assert frame.locator("#text .prompt").inner_text().replace("\u2068", "").removesuffix("\n") == HOSTILE
     assert frame.locator("img").count() == 0
     assert page.evaluate("window.hacked") is frame.evaluate("window.hacked") is None
-    assert [each for each in asked if not each.startswith(("file:", "about:srcdoc"))] == []
+    assert [each for each in urls if not each.startswith(("file:", "about:srcdoc"))] == []
 
 
-def test_the_still_picture_stands_where_no_script_runs(opened, generation):
-    page, _ = opened(html(generation), policy("default-src 'none'; style-src 'unsafe-inline'"))
+def test_the_still_picture_stands_where_no_script_runs(open_frame, generation):
+    page, _ = open_frame(html(generation), policy("default-src 'none'; style-src 'unsafe-inline'"))
     frame = next(frame for frame in page.frames if frame != page.main_frame)
     assert frame.locator(".text").inner_text().strip().startswith(generation.prompt.strip()[:20])
     assert frame.locator(".text").is_visible()
-    page, _ = opened(re.sub(r"<iframe.*?</iframe>", "", html(generation), flags=re.DOTALL))
+    page, _ = open_frame(re.sub(r"<iframe.*?</iframe>", "", html(generation), flags=re.DOTALL))
     assert page.locator(".specdec > .still .text").is_visible()
 
 
@@ -244,8 +244,8 @@ def test_the_still_picture_stands_where_no_script_runs(opened, generation):
         (' style="color-scheme: dark" data-jp-theme-light="true"', "no-override", False),
     ],
 )
-def test_light_and_dark_are_the_notebook_s(opened, generation, body, scheme, dark):
-    page, _ = opened(html(generation) + html(generation.rounds[0]), body=body, scheme=scheme)
+def test_light_and_dark_are_the_notebook_s(open_frame, generation, body, scheme, dark):
+    page, _ = open_frame(html(generation) + html(generation.rounds[0]), body=body, scheme=scheme)
     frame = played(page)
     assert frame.evaluate("document.documentElement.classList.contains('dark')") is dark
     ground = page.locator(".specdec").last.evaluate("element => getComputedStyle(element).backgroundColor")

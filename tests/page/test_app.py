@@ -41,8 +41,8 @@ def settings(**changes):
     return VisitorSettings(**({"prompt": "Once upon a time", "max_new_tokens": 12, "seed": 3} | changes))
 
 
-def received(pair, wanted, interval=0.0):
-    return [json.loads(update) for update in run.updates(pair, wanted, interval=interval)]
+def received(pair, settings, interval=0.0):
+    return [json.loads(update) for update in run.updates(pair, settings, interval=interval)]
 
 
 def rounds_in(updates, baseline=False):
@@ -94,9 +94,9 @@ def test_the_prompt_is_tokenised_once(pair, monkeypatch):
 
 def test_an_empty_seed_draws_one_and_tells_which(pair):
     updates = received(pair, settings(seed=None, max_new_tokens=2))
-    drawn = next(update["setup"]["seed"] for update in updates if "setup" in update)
-    assert isinstance(drawn, int)
-    assert drawn >= 0
+    seed = next(update["setup"]["seed"] for update in updates if "setup" in update)
+    assert isinstance(seed, int)
+    assert seed >= 0
 
 
 def test_clients_see_the_streams_and_nothing_else(endpoints):
@@ -104,11 +104,11 @@ def test_clients_see_the_streams_and_nothing_else(endpoints):
 
 
 def test_clients_are_told_every_setting_and_choice(endpoints):
-    told = endpoints["/decode"]["description"]
+    text = endpoints["/decode"]["description"]
     for name in (*METHODS, *topologies.NAMES, *DRAFTERS):
-        assert f" {name}: " in told.replace("(", " "), name
-    assert {name for name, row in TABLE.items() if f" {name}: {row.setting.help}" not in told} == set()
-    assert "k: k: drafted tokens per round (1 to 64; unused with method ar, drafter copies, topology" in told
+        assert f" {name}: " in text.replace("(", " "), name
+    assert {name for name, row in TABLE.items() if f" {name}: {row.setting.help}" not in text} == set()
+    assert "k: k: drafted tokens per round (1 to 64; unused with method ar, drafter copies, topology" in text
     for shared in ("temperature: 0 always takes the likeliest token (0 to 100).", "columns:"):
         assert shared in endpoints["/compare"]["description"]
 
@@ -124,8 +124,8 @@ def test_the_form_of_a_run_and_the_typed_endpoint_have_the_settings_of_the_table
 @pytest.mark.parametrize("drafter", ["model", "copies", "model+copies"])
 def test_a_client_streams_the_rounds_of_the_page_and_chooses_the_drafter(pair, url, drafter):
     prompt = "Tom saw a big dog. Tom saw a big dog. Tom saw"
-    wanted = {"drafter": drafter, "topology": "sequence", "k": 4, "max_new_tokens": 12, "seed": 3}
-    updates = Client(url, verbose=False).submit(prompt, **wanted, api_name="/decode")
+    settings = {"drafter": drafter, "topology": "sequence", "k": 4, "max_new_tokens": 12, "seed": 3}
+    updates = Client(url, verbose=False).submit(prompt, **settings, api_name="/decode")
     rounds = rounds_in(map(json.loads, updates))
     assert any(node.copied for round in rounds for node in round.nodes) == (drafter != "model")
     expected = specdec.generate(pair, prompt, max_new_tokens=12, seed=3)
@@ -171,13 +171,13 @@ def test_the_data_of_panels_keeps_its_order_and_cannot_end_its_element():
 
 def test_every_panel_has_a_script(page):
     later = {"codec_lab": "codecs", "experiments_lab": "experiments", "lossless": "losslessness"}
-    named = re.findall(r'data-panel="(\w+)"', page.html)
+    names = re.findall(r'data-panel="(\w+)"', page.html)
     main = assets.MAIN.read_text()
-    assert len(set(named)) == len(named) > 20
-    for name in named:
+    assert len(set(names)) == len(names) > 20
+    for name in names:
         is_later = (assets.ASSETS / later.get(name, name) / "panel.js").exists()
         assert is_later or re.search(rf"\b{name}: ", main), name
-    assert {*page.props} == {*named}
+    assert {*page.props} == {*names}
 
 
 def test_scripts_are_public_and_weights_are_not(url):
@@ -192,15 +192,15 @@ def test_scripts_are_public_and_weights_are_not(url):
 
 def test_a_browser_keeps_a_script_until_it_changes(url):
     main = assets.file_url(assets.MAIN)
-    for address, kept in ((assets.script(), "immutable"), (assets.style(), "immutable"), (main, "no-cache")):
+    for address, rule in ((assets.script(), "immutable"), (assets.style(), "immutable"), (main, "no-cache")):
         first = httpx.get(f"{url}/{address}")
-        assert kept in first.headers["cache-control"]
-        known = httpx.get(f"{url}/{address}", headers={"if-none-match": first.headers["etag"]})
-        assert (known.status_code, known.content) == (304, b"")
+        assert rule in first.headers["cache-control"]
+        answer = httpx.get(f"{url}/{address}", headers={"if-none-match": first.headers["etag"]})
+        assert (answer.status_code, answer.content) == (304, b"")
     # a page that was opened before a change
-    before = httpx.get(f"{url}/{assets.FILES}/v000000000000/bundle/main.js")
-    assert before.text == httpx.get(f"{url}/{assets.script()}").text
-    assert "no-cache" in before.headers["cache-control"]
+    old = httpx.get(f"{url}/{assets.FILES}/v000000000000/bundle/main.js")
+    assert old.text == httpx.get(f"{url}/{assets.script()}").text
+    assert "no-cache" in old.headers["cache-control"]
 
 
 def test_where_a_model_lies_is_not_shown(pair):
@@ -243,7 +243,7 @@ print(len(before), [key for key, value in before.items() if after.get(key) is no
 def test_serving_the_page_replaces_no_function_of_the_framework():
     """Gradio, FastAPI, Starlette and uvicorn have the same functions before and after."""
     command = [sys.executable, "-c", REPLACED]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    number, replaced = told.stdout.splitlines()[-1].split(" ", 1)
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    number, replaced = process.stdout.splitlines()[-1].split(" ", 1)
     assert int(number) > 1000
     assert replaced == "[]"

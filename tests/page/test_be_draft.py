@@ -86,9 +86,9 @@ def test_others_draft_in_the_same_place_as_in_a_run_of_their_own(pair):
             pair, ids, topology=sequence(3), drafter=drafter, seed=5, max_new_tokens=9, temperature=0.5
         )
         first = next(run)
-        found = in_their_place(pair, ids, sequence(3), 5, drafter, temperature=0.5)
-        assert found[:2] == (3, first.num_accepted)
-        assert found.seconds > 0
+        result = in_their_place(pair, ids, sequence(3), 5, drafter, temperature=0.5)
+        assert result[:2] == (3, first.num_accepted)
+        assert result.seconds > 0
         run.close()
     assert in_their_place(pair, ids, Topology([]), 5) == Kept(0, 0, 0.0)
 
@@ -104,8 +104,8 @@ def test_a_whole_story_by_questions_is_the_one_without_them(ask):
     alone = ask["alone"]({**STORY, "length": len(written)})
     assert alone == {"ids": written, "text": text}
     for answer in answers:
-        kept = [token["text"] for token in answer["guess"] if token["status"] == "accepted"]
-        assert kept == [token["text"] for token in answer["tokens"] if token["kind"] == "accepted"]
+        texts = [token["text"] for token in answer["guess"] if token["status"] == "accepted"]
+        assert texts == [token["text"] for token in answer["tokens"] if token["kind"] == "accepted"]
         most = len(answer["guess"])
         assert answer["others"]["draft"]["drafted"] == most
         assert answer["others"]["ngram"]["drafted"] <= most

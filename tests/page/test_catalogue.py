@@ -60,8 +60,8 @@ def test_the_experiments_draw_the_topologies_that_are_fixed():
 
 def test_every_term_of_a_panel_is_explained():
     glossary = (ASSETS / "shared" / "glossary.js").read_text()
-    known = {name.strip('"') for name in re.findall(r'^  ("[^"]+"|\w+):', glossary, re.MULTILINE)}
+    terms = {name.strip('"') for name in re.findall(r'^  ("[^"]+"|\w+):', glossary, re.MULTILINE)}
     files = [path for kind in ("py", "html") for path in (ASSETS.parent / "components").rglob(f"*.{kind}")]
-    used = {term for path in files for term in re.findall(r"""\bterm\(["']([^"']+)["']""", path.read_text())}
-    assert len(used) >= 15
-    assert used <= known | {entry.name for entry in METHODS.values()}
+    uses = {term for path in files for term in re.findall(r"""\bterm\(["']([^"']+)["']""", path.read_text())}
+    assert len(uses) >= 15
+    assert uses <= terms | {entry.name for entry in METHODS.values()}

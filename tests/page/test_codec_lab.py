@@ -27,27 +27,27 @@ def test_the_record_is_small_and_has_both_codecs():
 
 
 def test_recorded_laws_are_distributions_and_alice_never_chooses_the_other_tokens(case):
-    for at in case[0]["positions"]:
-        assert len(at["texts"]) == len(at["p"]) == len(at["q"])
-        assert sum(at["p"]) == pytest.approx(1, abs=1e-8)
-        assert sum(at["q"]) == pytest.approx(1, abs=1e-8)
-        assert (at["texts"][-1], at["p"][-1]) == (record_sentences.OTHER, 0)
+    for row in case[0]["positions"]:
+        assert len(row["texts"]) == len(row["p"]) == len(row["q"])
+        assert sum(row["p"]) == pytest.approx(1, abs=1e-8)
+        assert sum(row["q"]) == pytest.approx(1, abs=1e-8)
+        assert (row["texts"][-1], row["p"][-1]) == (record_sentences.OTHER, 0)
 
 
 def test_bobs_token_is_alices_and_the_recorded_one(case):
     """Bob gets only the bits, q and the seed."""
     sentence, view = case
     decode, seed = channel.DECODERS[sentence["method"]], lab.recorded()["seed"]
-    for n, (token, at) in enumerate(zip(view["tokens"], sentence["positions"], strict=True)):
+    for n, (token, row) in enumerate(zip(view["tokens"], sentence["positions"], strict=True)):
         index = read_elias_gamma(token["bits"], 0)[0] - 1
-        assert decode(index, at["q"], seed, n) == token["id"] == sentence["sent"][n]
+        assert decode(index, row["q"], seed, n) == token["id"] == sentence["sent"][n]
         assert token["recorded"]
         assert token["proposals"][: index + 1][-1] == token["text"] or index >= len(token["proposals"])
 
 
 def test_bits_are_those_of_the_codec(case):
     sentence, view = case
-    kls = [float(theory.kl_divergence(at["p"], at["q"])) for at in sentence["positions"]]
+    kls = [float(theory.kl_divergence(row["p"], row["q"])) for row in sentence["positions"]]
     distribution = channel.zipf_distribution(sum(kls) / len(kls))
     indices = [token["index"] for token in view["tokens"]]
     bits = [float(row[1]) for row in view["totals"]]
@@ -61,8 +61,8 @@ def test_bits_are_those_of_the_codec(case):
 def test_recorded_entropies_are_those_of_the_index_laws(case):
     """The first five positions. Simulated ones must agree within their error."""
     sentence, view = case
-    for at, token in list(zip(sentence["positions"], view["tokens"], strict=True))[:5]:
-        both = channel.index_distributions(at["p"], at["q"], sentence["method"])
+    for row, token in list(zip(sentence["positions"], view["tokens"], strict=True))[:5]:
+        both = channel.index_distributions(row["p"], row["q"], sentence["method"])
         assert token["entropy_with"] == pytest.approx(both.entropy_with, abs=1e-3)
         assert token["entropy_without"] == pytest.approx(both.entropy_without, abs=0.02)
         assert both.kl <= both.entropy_with + 1e-6
@@ -71,8 +71,8 @@ def test_recorded_entropies_are_those_of_the_index_laws(case):
 def test_another_seed_sends_other_tokens_that_arrive_all_the_same():
     view = lab.sent({"sentence": 0, "seed": 123})
     decode = channel.DECODERS[view["method"]]
-    for n, (token, at) in enumerate(zip(view["tokens"], SENTENCES[0]["positions"], strict=True)):
-        assert decode(token["index"], at["q"], 123, n) == token["id"]
+    for n, (token, row) in enumerate(zip(view["tokens"], SENTENCES[0]["positions"], strict=True)):
+        assert decode(token["index"], row["q"], 123, n) == token["id"]
     assert not all(token["recorded"] for token in view["tokens"])
 
 

@@ -19,7 +19,7 @@ LENGTH = 16
 
 
 @pytest.fixture(scope="module")
-def known(pair):
+def pairs(pair):
     return Drafts(pair)
 
 
@@ -32,57 +32,57 @@ def request(*columns, **changes):
     return shared | {"columns": list(columns), "reference": True} | changes
 
 
-def follows(known, *columns, **changes):
+def follows(pairs, *columns, **changes):
     """A request that uses the reference of an earlier one by the same models."""
-    return request(*columns, reference=False, models=run.models(known.pair), **changes)
+    return request(*columns, reference=False, models=run.models(pairs.pair), **changes)
 
 
-def received(known, wanted):
-    return [json.loads(update) for update in compare_run.updates(known, wanted, interval=0.0)]
+def received(pairs, body):
+    return [json.loads(update) for update in compare_run.updates(pairs, body, interval=0.0)]
 
 
 def texts(updates):
     """Token ids by column, in the order in which the columns were finished."""
-    found = {}
+    ids_of = {}
     for update in updates:
         for round in update["rounds"]:
-            found.setdefault(update["column"], []).extend(token["id"] for token in round["tokens"])
-    return found
+            ids_of.setdefault(update["column"], []).extend(token["id"] for token in round["tokens"])
+    return ids_of
 
 
-def test_ersd_writes_what_autoregressive_decoding_writes_whatever_drafts(known):
+def test_ersd_writes_what_autoregressive_decoding_writes_whatever_drafts(pairs):
     """Each topology with two drafts, and each draft on two topologies."""
     drafts = [*LABELS]
-    wanted = [
+    all_columns = [
         column(f"{draft} {name}", draft=draft, topology=name)
         for place, name in enumerate(["simple", "sequence", "batch", "specinfer"])
         for draft in (drafts[place], drafts[place - 1])
     ]
-    for start in range(0, len(wanted), compare_run.MOST_COLUMNS):
-        columns = wanted[start : start + compare_run.MOST_COLUMNS]
-        found = texts(received(known, request(*columns)))
-        assert len(found) == 1 + len(columns)
-        assert all(text == found[compare_run.REFERENCE] for text in found.values())
+    for start in range(0, len(all_columns), compare_run.MOST_COLUMNS):
+        columns = all_columns[start : start + compare_run.MOST_COLUMNS]
+        ids_of = texts(received(pairs, request(*columns)))
+        assert len(ids_of) == 1 + len(columns)
+        assert all(text == ids_of[compare_run.REFERENCE] for text in ids_of.values())
 
 
-def test_gsd_writes_another_text_for_each_draft(known):
+def test_gsd_writes_another_text_for_each_draft(pairs):
     columns = [column(draft, method="gsd", draft=draft) for draft in LABELS]
-    found = texts(received(known, request(*columns)))
-    assert all(len(text) == LENGTH for text in found.values())
-    assert len({tuple(text) for text in found.values()}) == 1 + len(LABELS)
+    ids_of = texts(received(pairs, request(*columns)))
+    assert all(len(text) == LENGTH for text in ids_of.values())
+    assert len({tuple(text) for text in ids_of.values()}) == 1 + len(LABELS)
 
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
-def test_the_better_the_draft_the_fewer_target_calls(known, method):
+def test_the_better_the_draft_the_fewer_target_calls(pairs, method):
     columns = [column(draft, method=method, draft=draft) for draft in LABELS]
-    updates = received(known, follows(known, *columns, max_new_tokens=100))
+    updates = received(pairs, follows(pairs, *columns, max_new_tokens=100))
     calls = {draft: sum(len(u["rounds"]) for u in updates if u.get("column") == draft) for draft in LABELS}
     assert calls["target"] == 20  # 100 tokens, with 4 accepted tokens and a bonus in each round
     assert calls["target"] < calls["own"] < calls["noisy"] < calls["uniform"] <= 100
 
 
-def test_the_reference_comes_first_then_the_columns_in_their_order(known):
-    updates = received(known, request(column("b", method="gsd"), column("a")))
+def test_the_reference_comes_first_then_the_columns_in_their_order(pairs):
+    updates = received(pairs, request(column("b", method="gsd"), column("a")))
     order = list(dict.fromkeys(update["column"] for update in updates if "column" in update))
     assert order == [compare_run.REFERENCE, "b", "a"]
     assert updates[0]["setup"]["seed"] == 7
@@ -90,14 +90,14 @@ def test_the_reference_comes_first_then_the_columns_in_their_order(known):
     assert updates[-1]["phase"] == "done"
 
 
-def test_a_changed_column_runs_alone(known):
-    first = texts(received(known, request(column())))
-    again = texts(received(known, follows(known, column(draft="uniform", topology="batch"))))
-    assert again == {"c1": first[compare_run.REFERENCE]}
+def test_a_changed_column_runs_alone(pairs):
+    first = texts(received(pairs, request(column())))
+    second = texts(received(pairs, follows(pairs, column(draft="uniform", topology="batch"))))
+    assert second == {"c1": first[compare_run.REFERENCE]}
 
 
-def test_a_measured_topology_says_that_it_is_chosen_and_which_it_is(known):
-    updates = received(known, follows(known, column(topology="optimal", k=3)))
+def test_a_measured_topology_says_that_it_is_chosen_and_which_it_is(pairs):
+    updates = received(pairs, follows(pairs, column(topology="optimal", k=3)))
     phases = [update["phase"] for update in updates[1:]]
     assert phases[: phases.index("running") + 1] == [*["choosing"] * phases.index("running"), "running"]
     assert updates[1 + phases.index("running")]["tree"]["num_draft_tokens"] == 3
@@ -114,8 +114,8 @@ def test_a_measured_topology_says_that_it_is_chosen_and_which_it_is(known):
         ({"method": "best"}, ["method = 'best'"]),
     ],
 )
-def test_a_mistake_in_one_column_is_its_own(known, changes, parts):
-    updates = received(known, request(column("wrong", **changes), column("right")))
+def test_a_mistake_in_one_column_is_its_own(pairs, changes, parts):
+    updates = received(pairs, request(column("wrong", **changes), column("right")))
     [failed] = [update for update in updates if update["phase"] == "failed"]
     assert failed["column"] == "wrong"
     assert all(part in failed["message"] for part in parts)
@@ -137,27 +137,27 @@ def test_a_mistake_in_one_column_is_its_own(known, changes, parts):
         ({"reference": False, "models": [{"name": "another"}]}, ["other models", "Run"]),
     ],
 )
-def test_a_mistake_in_what_is_shared_ends_the_comparison(known, changes, parts):
-    updates = received(known, request(column(), **changes))
+def test_a_mistake_in_what_is_shared_ends_the_comparison(pairs, changes, parts):
+    updates = received(pairs, request(column(), **changes))
     assert updates[-1]["phase"] == "error"
     assert all(part in updates[-1]["message"] for part in parts)
     assert texts(updates) == {}
 
 
-@pytest.mark.parametrize("wanted", [None, "text", 3, []])
-def test_what_is_no_request_gets_a_message(known, wanted):
-    [update] = received(known, wanted)
+@pytest.mark.parametrize("body", [None, "text", 3, []])
+def test_what_is_no_request_gets_a_message(pairs, body):
+    [update] = received(pairs, body)
     assert update["phase"] == "error"
 
 
-def test_an_empty_seed_is_drawn_and_told(known):
-    updates = received(known, request(seed=None))
-    drawn = updates[0]["setup"]["seed"]
-    assert texts(received(known, request(seed=drawn))) == texts(updates)
+def test_an_empty_seed_is_drawn_and_told(pairs):
+    updates = received(pairs, request(seed=None))
+    seed = updates[0]["setup"]["seed"]
+    assert texts(received(pairs, request(seed=seed))) == texts(updates)
 
 
-def test_a_stopped_comparison_leaves_its_seat(known):
-    updates = compare_run.updates(known, request(column(), max_new_tokens=300), interval=0.0)
+def test_a_stopped_comparison_leaves_its_seat(pairs):
+    updates = compare_run.updates(pairs, request(column(), max_new_tokens=300), interval=0.0)
     for _ in range(6):
         next(updates)
     assert seats.MODEL.num_seated == 1
@@ -189,28 +189,28 @@ def test_a_pair_without_a_draft_still_compares_with_others(pair):
 
 def test_a_lent_gpu_is_for_the_pair_s_own_draft(pair, monkeypatch):
     monkeypatch.setitem(sys.modules, "spaces", SimpleNamespace(GPU=lambda work, duration: work))
-    known = Drafts(zero_gpu.Lender(pair, run.start))
-    assert known.pair_with("own") is known.pair
+    pairs = Drafts(zero_gpu.Lender(pair, run.start))
+    assert pairs.pair_with("own") is pairs.pair
     with pytest.raises(ValueError, match="only the pair's own draft can be used"):
-        known.pair_with("target")
+        pairs.pair_with("target")
 
 
 def test_drafts_follow_the_models_of_the_pair(pair):
     changing = shared(pair)
-    known = Drafts(changing)
-    begun = known.now()
-    blind = known.pair_with("uniform")
-    assert known.pair_with("uniform") is blind  # the measurements of the draft are kept
+    pairs = Drafts(changing)
+    current = pairs.now()
+    blind = pairs.pair_with("uniform")
+    assert pairs.pair_with("uniform") is blind  # the measurements of the draft are kept
     changing.exchange(specdec.ModelPair(pair.draft, pair.draft, pair.tokenizer))
-    assert known.pair_with("uniform").target is pair.draft
-    assert begun.pair_with("uniform") is blind
+    assert pairs.pair_with("uniform").target is pair.draft
+    assert current.pair_with("uniform") is blind
 
 
-def test_a_setting_of_drafting_is_a_column_s_and_every_other_one_is_shared(known):
+def test_a_setting_of_drafting_is_a_column_s_and_every_other_one_is_shared(pairs):
     columns = [column("copies", drafter="copies"), {"name": "usual", "draft": "own"}]
-    found = texts(received(known, request(*columns, top_k=1)))
-    assert found["copies"] == found["usual"] == found[compare_run.REFERENCE]
-    greedy = specdec.generate(known.pair, PROMPT, method="ar", temperature=0, max_new_tokens=LENGTH)
-    assert found["usual"] == greedy.token_ids
-    [failed] = [each for each in received(known, request(column(drafter="no"))) if each["phase"] == "failed"]
+    ids_of = texts(received(pairs, request(*columns, top_k=1)))
+    assert ids_of["copies"] == ids_of["usual"] == ids_of[compare_run.REFERENCE]
+    greedy = specdec.generate(pairs.pair, PROMPT, method="ar", temperature=0, max_new_tokens=LENGTH)
+    assert ids_of["usual"] == greedy.token_ids
+    [failed] = [each for each in received(pairs, request(column(drafter="no"))) if each["phase"] == "failed"]
     assert "drafter = 'no'" in failed["message"]

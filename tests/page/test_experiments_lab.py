@@ -58,10 +58,10 @@ def test_each_shipped_figure_has_intervals_a_sentence_a_table_and_marks_of_its_o
     shapes = re.findall(r"^  (\w+)[:,]", drawing[drawing.index("export const SHAPES") :], re.MULTILINE)
     signs = re.findall(r'"?([\w-]+)"?: "', re.search(r"SIGNS = (.*);", legend)[1])
     assert {trace.get("marker", {}).get("symbol", "circle") for trace in traces} <= {*shapes, *signs}
-    named = [trace for trace in traces if trace["legendgroup"] == trace["name"]]
-    looks = [(trace.get("marker", {}).get("symbol"), trace.get("line", {}).get("dash")) for trace in named]
-    looks = [(look, trace.get("line", {}).get("color")) for look, trace in zip(looks, named, strict=True)]
-    assert len(set(looks)) == len({trace["name"] for trace in named})
+    lines = [trace for trace in traces if trace["legendgroup"] == trace["name"]]
+    looks = [(trace.get("marker", {}).get("symbol"), trace.get("line", {}).get("dash")) for trace in lines]
+    looks = [(look, trace.get("line", {}).get("color")) for look, trace in zip(looks, lines, strict=True)]
+    assert len(set(looks)) == len({trace["name"] for trace in lines})
 
 
 def test_the_sentence_on_rounding_says_what_was_measured():
@@ -83,14 +83,14 @@ def test_the_table_of_a_figure_says_what_was_measured(summary):
 
 
 def test_every_finding_is_shown_with_its_verdict(summary):
-    shown = experiment_views.view(summary)["findings"]
+    rows = experiment_views.view(summary)["findings"]
     verdicts = {True: "found", False: "not found", None: "not measured"}
-    assert [row["verdict"] for row in shown] == [verdicts[each["found"]] for each in summary["findings"]]
-    assert [row["words"] for row in shown] == [each["words"] for each in summary["findings"]]
+    assert [row["verdict"] for row in rows] == [verdicts[each["found"]] for each in summary["findings"]]
+    assert [row["words"] for row in rows] == [each["words"] for each in summary["findings"]]
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "text"),
     [
         (6.0563, "6.06"),
         (-0.0168151, "−0.0168"),
@@ -100,22 +100,22 @@ def test_every_finding_is_shown_with_its_verdict(summary):
         (None, "–"),
     ],
 )
-def test_numbers_are_told_with_three_significant_digits(value, shown):
-    assert number(value) == shown
+def test_numbers_are_told_with_three_significant_digits(value, text):
+    assert number(value) == text
 
 
 def test_shipped_results_are_shown(monkeypatch, tmp_path, summary):
     path = tmp_path / "summary.json"
     path.write_text(json.dumps(summary))
     monkeypatch.setattr(files, "SHIPPED", path)
-    shown = experiment_views.shipped()
+    shipped = experiment_views.shipped()
     view = experiment_views.view(summary)
-    assert shown["figures"][: len(view["figures"])] == view["figures"]
-    assert shown | {"figures": view["figures"]} == view
+    assert shipped["figures"][: len(view["figures"])] == view["figures"]
+    assert shipped | {"figures": view["figures"]} == view
 
 
 @pytest.fixture
-def used(monkeypatch, tmp_path):
+def use_summary(monkeypatch, tmp_path):
     """Start the page with a file of this text. Returns what it then shows."""
     monkeypatch.setattr(experiment_views, "_own", None)
 
@@ -129,13 +129,13 @@ def used(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("indent", [None, 1])
-def test_the_operators_own_summary_is_shown_instead(used, summary, indent):
-    assert used(json.dumps(summary, indent=indent)) == experiment_views.view(summary)
+def test_the_operators_own_summary_is_shown_instead(use_summary, summary, indent):
+    assert use_summary(json.dumps(summary, indent=indent)) == experiment_views.view(summary)
 
 
-def test_for_a_file_of_runs_the_command_that_summarizes_it_is_named(used, store):
+def test_for_a_file_of_runs_the_command_that_summarizes_it_is_named(use_summary, store):
     with pytest.raises(ValueError, match=r"python -m research.experiments --results .* --summary` writes"):
-        used(store.path.read_text())
+        use_summary(store.path.read_text())
 
 
 @pytest.mark.parametrize("text", [None, "", "hello", "[1, 2]", "{}", "[" * 9000, '{"points": NaN}'])
@@ -158,10 +158,10 @@ def test_results_that_are_none_are_named_when_the_server_starts(tmp_path, text):
         (("acceptance",), []),
     ],
 )
-def test_a_summary_that_can_not_be_shown_is_refused_at_the_start(used, summary, path, value):
-    whole = at = json.loads(json.dumps(summary))
+def test_a_summary_that_can_not_be_shown_is_refused_at_the_start(use_summary, summary, path, value):
+    changed = at = json.loads(json.dumps(summary))
     for part in path[:-1]:
         at = at[part]
     at[path[-1]] = value
     with pytest.raises(ValueError, match="results = "):
-        used(json.dumps(whole))
+        use_summary(json.dumps(changed))

@@ -27,6 +27,6 @@ def test_traces_are_told_apart_without_colour(skeleton):
         shape = marker.get("symbol"), line.get("dash")
         return trace["type"], trace.get("fill"), line.get("width"), *shape
 
-    named = [trace for trace in skeleton["data"] if trace.get("name") and "measured" not in trace["name"]]
-    looks = [look(trace) for trace in named if trace.get("mode") == "lines" and "exact" not in trace["name"]]
+    traces = [trace for trace in skeleton["data"] if trace.get("name") and "measured" not in trace["name"]]
+    looks = [look(trace) for trace in traces if trace.get("mode") == "lines" and "exact" not in trace["name"]]
     assert len(set(looks)) == len(looks)

@@ -41,12 +41,12 @@ def accepted(p, q, index=0):
     """Shares of races in which the child with each index is accepted, by counting."""
     p, q = (torch.tensor(distribution, dtype=torch.float64) for distribution in (p, q))
     counted = race_lab.accepted_indices(p, q, RACES, seed=11)
-    return {method: float((of == index).double().mean()) for method, of in counted.items()}
+    return {method: float((indices == index).double().mean()) for method, indices in counted.items()}
 
 
-def distribution(listed):
+def distribution(text):
     """The numbers of a list in the notation of the address."""
-    return tuple(float(value) for value in listed.split(","))
+    return tuple(float(value) for value in text.split(","))
 
 
 def first(probabilities, e):
@@ -81,10 +81,10 @@ def test_an_answer_can_be_predicted_and_its_reveal_opens_a_part_of_the_page(less
         )
         # the slider's first position is not a right answer
         assert abs((least + most) / 2 - question["answer"]) > question["close"] + step
-    for opened in (question["after"], question["before"], lesson["open"]):
-        assert opened["look"].startswith("#")
-        assert opened["tab"] in TABS
-        assert all(isinstance(value, str) for part in opened["parts"].values() for value in part.values())
+    for set_up in (question["after"], question["before"], lesson["open"]):
+        assert set_up["look"].startswith("#")
+        assert set_up["tab"] in TABS
+        assert all(isinstance(value, str) for part in set_up["parts"].values() for value in part.values())
 
 
 @pytest.mark.parametrize("lesson", LESSONS.values(), ids=lambda lesson: lesson["id"])
@@ -93,7 +93,7 @@ def test_every_step_has_a_note_and_its_minutes_and_every_sheet_a_figure(lesson):
         assert step["say"].endswith((".", "?"))
         assert step["minutes"] in range(1, 6)
     assert 4 <= sum(step["minutes"] for step in (lesson, *lesson["questions"])) <= 12
-    names = {opened["parts"]["board"]["name"] for opened in set_ups(lesson) if "board" in opened["parts"]}
+    names = {set_up["parts"]["board"]["name"] for set_up in set_ups(lesson) if "board" in set_up["parts"]}
     assert names | {lesson["figure"]} <= set(lesson["boards"])
     for board in lesson["boards"].values():
         for row in board["rows"]:
@@ -102,8 +102,8 @@ def test_every_step_has_a_note_and_its_minutes_and_every_sheet_a_figure(lesson):
 
 
 def set_ups(lesson):
-    asked = [question[when] for question in lesson["questions"] for when in ("before", "after")]
-    return [lesson["open"], *asked]
+    of_questions = [question[when] for question in lesson["questions"] for when in ("before", "after")]
+    return [lesson["open"], *of_questions]
 
 
 TABS = re.findall(
@@ -143,8 +143,8 @@ def test_each_recorded_pass_forwards_so_many_rows_and_keeps_none_of_them(pair, m
     wrapped = Mock(wraps=session)
     monkeypatch.setattr(type(pair.target), "session", lambda model: wrapped)
     times = record_forwards.record(pair, passes=1)["target"]
-    asked = [(len(call.args[0]), list(call.args[1])) for call in wrapped.forward.call_args_list]
-    assert asked == [(count, list(range(-1, count - 1))) for count, _ in times]
+    calls = [(len(call.args[0]), list(call.args[1])) for call in wrapped.forward.call_args_list]
+    assert calls == [(count, list(range(-1, count - 1))) for count, _ in times]
     assert [count for count, _ in times] == list(FACTS["faster"]["ms"])
     assert session.length == record_forwards.PREFIX
 
@@ -181,16 +181,16 @@ def test_traversal():
     generator = torch.Generator().manual_seed(7)
     drafts = torch.multinomial(torch.tensor(q), 2 * RULED, True, generator=generator).reshape(-1, 2).tolist()
     uniforms = torch.rand(RULED, 6, generator=generator, dtype=torch.float64).tolist()
-    kept, both = 0, []
+    accepted, both = 0, []
     for drafted, u in zip(drafts, uniforms, strict=True):
         noise = SimpleNamespace(
             test=lambda node, _, u=u: u[len(node) + 1], last=lambda node, u=u: u[3 + len(node)]
         )
         tree = Drafted(topology.sequence(2), [-1, *drafted], table[1])
         verdict = METHODS["traversal"].verify(tree, table[0], noise)
-        kept += len(verdict.rows)
+        accepted += len(verdict.rows)
         both += [len(verdict.rows) == 2] if drafted == [0, 1] else []
-    assert 1 + kept / RULED == pytest.approx(facts["traversal"], abs=0.05)  # seven standard errors
+    assert 1 + accepted / RULED == pytest.approx(facts["traversal"], abs=0.05)  # seven standard errors
     assert all(both)
     assert facts["both"] == 1
     assert facts["gsd"] == pytest.approx(1 + 0.6 + 0.36)
@@ -207,13 +207,13 @@ def test_one_call_writes_what_was_typed_right_and_one_word_more():
     opening = be_draft._OPENINGS[int(facts["opening"]) - 1]
     typed, target = (pair.encode(f"{opening} {facts[name]}") for name in ("typed", "target_text"))
     ids = pair.encode(opening)
-    drawn = {"temperature": 0.5, "seed": 19}  # the setting with which the tab opens
-    alone = specdec.generate(pair, ids, method="ar", max_new_tokens=len(target) - len(ids), **drawn)
+    settings = {"temperature": 0.5, "seed": 19}  # the setting with which the tab opens
+    alone = specdec.generate(pair, ids, method="ar", max_new_tokens=len(target) - len(ids), **settings)
     assert [*ids, *alone.token_ids] == target
-    guessed = played(pair, ids, [typed[len(ids) :]], **drawn)
+    guessed = played(pair, ids, [typed[len(ids) :]], **settings)
     assert len(guessed.tokens) == facts["yielded"]
     assert guessed.tokens[-1].text.strip() == facts["own"]
-    wrong = played(pair, ids, [pair.encode(f"{opening} dance")[len(ids) :]], **drawn)
+    wrong = played(pair, ids, [pair.encode(f"{opening} dance")[len(ids) :]], **settings)
     assert len(wrong.tokens) == 1
     assert (facts["wrong_first"], facts["same_story"]) == (1, 2)
 
@@ -323,9 +323,9 @@ def test_the_target_alone_writes_ersd_s_text_and_not_gsd_s():
     texts = [[token["id"] for round in rounds for token in round["tokens"]] for rounds in lists]
     assert [texts[0] == texts[2], texts[1] == texts[2]] == [False, True]
     assert facts["same_as_alone"] == 1
-    shared, *shown = (facts["texts"][name] for name in ("shared", "gsd", "ersd", "alone"))
+    shared, *rest = (facts["texts"][name] for name in ("shared", "gsd", "ersd", "alone"))
     words = ["".join(round["text"] for round in rounds).split() for rounds in (lists[0], lists[2], lists[2])]
-    assert [(shared + text).split() for text in shown] == words
+    assert [(shared + text).split() for text in rest] == words
     assert gsd["seed"] == ersd["seed"]
     assert gsd["prompt"] == ersd["prompt"]
 
@@ -336,11 +336,11 @@ def test_lossless():
     generator = torch.Generator().manual_seed(5)
     draft = torch.multinomial(torch.tensor(q), RACES, True, generator=generator)
     ratio = torch.tensor(p) / torch.tensor(q)
-    kept = torch.rand(RACES, generator=generator) < ratio[draft]
-    assert float((kept & (draft == 0)).double().mean()) == pytest.approx(facts["kept_a"], abs=NEAR)
-    assert float((~kept).double().mean()) == pytest.approx(facts["rejected"], abs=NEAR)
-    again = torch.multinomial(torch.tensor(p), RACES, True, generator=generator)
-    wrong = torch.where(kept, draft, again)
+    accepted = torch.rand(RACES, generator=generator) < ratio[draft]
+    assert float((accepted & (draft == 0)).double().mean()) == pytest.approx(facts["kept_a"], abs=NEAR)
+    assert float((~accepted).double().mean()) == pytest.approx(facts["rejected"], abs=NEAR)
+    redrawn = torch.multinomial(torch.tensor(p), RACES, True, generator=generator)
+    wrong = torch.where(accepted, draft, redrawn)
     assert float((wrong == 0).double().mean()) == pytest.approx(facts["wrong_a"], abs=NEAR)
     assert facts["written_a"] == pytest.approx(p[0])
     assert facts["residual_a"] == 0

@@ -33,8 +33,8 @@ def test_each_set_up_names_its_source_and_is_answered_as_by_the_command(name):
 
 
 def test_what_the_set_ups_are_about_is_seen_in_them():
-    found = {name: Payoff.of(preset.setup) for name, preset in presets.presets().items()}
-    assert found["paper"].speed_up == pytest.approx(found["paper"].tokens_per_call)  # only calls count
+    payoffs = {name: Payoff.of(preset.setup) for name, preset in presets.presets().items()}
+    assert payoffs["paper"].speed_up == pytest.approx(payoffs["paper"].tokens_per_call)  # only calls count
     rows = {name: preset.setup.rows for name, preset in presets.presets().items()}
     assert rows["laptop"][1] > 2  # four rows of a 4-bit target cost more than two calls
     assert rows["gpu"][-1] == pytest.approx(1)  # a GPU reads 64 rows in the time of one
@@ -139,11 +139,11 @@ def test_a_measurement_goes_on_while_it_is_asked_for(endless, monkeypatch):
 
 
 def test_a_measurement_ends_when_the_pair_of_the_server_is_another_one(endless):
-    served = shared(markov_pair(6))
-    fresh = panel.answering(served)
+    pair = shared(markov_pair(6))
+    fresh = panel.answering(pair)
     while not fresh({"preset": "here"})["measuring"]["left"]:
         time.sleep(0.001)  # it has not begun
-    served.exchange(markov_pair(6, seed=4))
+    pair.exchange(markov_pair(6, seed=4))
     assert endless.wait(here.PATIENCE / 2)
 
 

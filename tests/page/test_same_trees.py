@@ -34,9 +34,9 @@ def test_the_best_are_those_that_the_interval_does_not_tell_from_the_first(summa
     assert same_trees.best(summary["points"], "sequence(4)") == ["Traversal"]
     warm = [row for row in summary["points"] if row["temperature"]]
     assert same_trees.best(warm, "batch(4)") == ["ERSD", "SpecTr"]
-    said = same_trees.rules(summary)["sentence"]
-    assert "ERSD and SpecTr on batch(4); Traversal on sequence(4)." in said
-    assert "At temperature 0 all rules need the same target calls" in said
+    sentence = same_trees.rules(summary)["sentence"]
+    assert "ERSD and SpecTr on batch(4); Traversal on sequence(4)." in sentence
+    assert "At temperature 0 all rules need the same target calls" in sentence
 
 
 def test_a_gain_at_temperature_0_is_not_denied(summary):

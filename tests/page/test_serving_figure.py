@@ -28,19 +28,19 @@ def test_the_sentence_names_the_fastest_tree_of_each_number_of_texts(summary):
     """The gain is a median too, so the fastest tree need not have the highest gain."""
     summary["points"][1]["gain"]["value"] = 1.4
     summary["points"][2]["gain"]["value"] = 1.45
-    said = serving.view(summary)["sentence"]
-    assert ": 1: k = 2 (450, 1.40); " in said
-    assert "16: k = 0." in said
-    assert "A busy server should therefore draft less" in said
+    sentence = serving.view(summary)["sentence"]
+    assert ": 1: k = 2 (450, 1.40); " in sentence
+    assert "16: k = 0." in sentence
+    assert "A busy server should therefore draft less" in sentence
 
 
 def test_what_is_said_of_serving_is_said_only_where_it_was_found(summary):
     for row in summary["points"]:
         if (row["at_once"], row["tree"]) == (16, "8"):
             row["value"], row["gain"]["value"] = 2000, 2000 / 1300
-    said = serving.view(summary)["sentence"]
-    assert "16: k = 8" in said
-    assert "A busy server" not in said
+    sentence = serving.view(summary)["sentence"]
+    assert "16: k = 8" in sentence
+    assert "A busy server" not in sentence
 
 
 def test_the_figure_has_a_curve_for_each_number_of_texts_and_stars_for_auto(summary):

@@ -80,12 +80,12 @@ def test_names_that_stand_alone_are_told_apart(fields):
 @pytest.mark.parametrize("lab", [race_lab, tree_lab, payoff])
 def test_examples_keep_their_names_in_the_address(lab):
     """Links to these names exist elsewhere: a name may be added, but none may change."""
-    known = {
+    names = {
         race_lab: ["cat", "equal", "disjoint", "adversarial", "two", "lead"],
         tree_lab: ["ersd", "gsd", "halves", "first", "coin", "weak", "increasing"],
         payoff: ["smollm2", "paper", "laptop", "gpu"],
     }
     presets = lab.presets()
-    assert [preset.id for preset in (presets if isinstance(presets, list) else presets.values())] == known[
+    assert [preset.id for preset in (presets if isinstance(presets, list) else presets.values())] == names[
         lab
     ]

@@ -19,9 +19,9 @@ TEXT = {
 
 
 def test_beginnings_end_with_the_p_value_of_the_whole():
-    found = score(RUN.token_ids, RUN.seed, len(RUN.prompt_ids))
-    values = p_values(found.tokens)
-    assert values[-1] == pytest.approx(found.p_value, rel=1e-9)
+    scores = score(RUN.token_ids, RUN.seed, len(RUN.prompt_ids))
+    values = p_values(scores.tokens)
+    assert values[-1] == pytest.approx(scores.p_value, rel=1e-9)
     assert values[9] == pytest.approx(
         score(RUN.token_ids[:10], RUN.seed, len(RUN.prompt_ids)).p_value, rel=1e-9
     )
@@ -30,28 +30,28 @@ def test_beginnings_end_with_the_p_value_of_the_whole():
 
 def test_the_opening_run_is_marked_with_its_seed_alone_and_still_after_an_edit():
     """A wrong key gives a false alarm with probability 1e-6. The seeds are fixed."""
-    found = marked(TEXT)
-    last = {name: version["p_values"][-1] for name, version in found.items()}
+    versions = marked(TEXT)
+    last = {name: version["p_values"][-1] for name, version in versions.items()}
     assert last["key"] == pytest.approx(score(RUN.token_ids, RUN.seed, len(RUN.prompt_ids)).p_value, rel=1e-9)
     assert last["key"] < last["tenth"] < CERTAIN < last["wrong"]
     assert last["less"] > last["tenth"]
-    assert found["wrong"]["scores"] == score(RUN.token_ids, RUN.seed + 1, len(RUN.prompt_ids)).tokens
+    assert versions["wrong"]["scores"] == score(RUN.token_ids, RUN.seed + 1, len(RUN.prompt_ids)).tokens
 
 
 def test_edits_are_what_they_are_called():
-    found, n = marked(TEXT), len(RUN.token_ids)
-    changed = [place for place, other in enumerate(found["tenth"]["places"]) if place != other]
+    versions, n = marked(TEXT), len(RUN.token_ids)
+    changed = [place for place, other in enumerate(versions["tenth"]["places"]) if place != other]
     assert len(changed) == round(n / 10)
-    assert all(RUN.token_ids[place] != RUN.token_ids[found["tenth"]["places"][place]] for place in changed)
-    assert found["less"]["places"] == [place for place in range(n) if place != n // 2]
+    assert all(RUN.token_ids[place] != RUN.token_ids[versions["tenth"]["places"][place]] for place in changed)
+    assert versions["less"]["places"] == [place for place in range(n) if place != n // 2]
     half = n // 2
-    assert found["less"]["scores"][:half] == found["key"]["scores"][:half]
-    assert marked(TEXT) == found  # the result is the same if it is requested again
+    assert versions["less"]["scores"][:half] == versions["key"]["scores"][:half]
+    assert marked(TEXT) == versions  # the result is the same if it is requested again
 
 
 @pytest.mark.parametrize("token_ids", [[3], [3, 3, 3], [0] * MOST_TOKENS])
 def test_short_and_monotonous_texts_are_scored_too(token_ids):
-    found = marked({"token_ids": token_ids, "first_position": 0, "seed": 0, "other_seed": 2**53 - 1})
-    assert {len(version["scores"]) for name, version in found.items() if name != "less"} == {len(token_ids)}
-    assert len(found["less"]["p_values"]) == len(token_ids) - 1
-    json.dumps(found, allow_nan=False)
+    parts = marked({"token_ids": token_ids, "first_position": 0, "seed": 0, "other_seed": 2**53 - 1})
+    assert {len(version["scores"]) for name, version in parts.items() if name != "less"} == {len(token_ids)}
+    assert len(parts["less"]["p_values"]) == len(token_ids) - 1
+    json.dumps(parts, allow_nan=False)

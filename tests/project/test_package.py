@@ -55,12 +55,12 @@ def test_the_wheel_decodes_offline_without_the_page_and_extras_and_names_what_th
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
     command = [sys.executable, "-c", DECODE, str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.stdout.splitlines() == [
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert process.stdout.splitlines() == [
         "5",
         "specdec.channel needs constriction: pip install 'specdec-races[channel]'",
         "specdec.figures needs plotly: pip install 'specdec-races[figures]'",
-    ], done.stderr
+    ], process.stderr
 
 
 def test_the_wheel_holds_the_core_and_the_pair_alone(wheel):
@@ -111,8 +111,8 @@ packages that only a ZeroGPU Space has."""
 def test_every_imported_package_is_declared():
     assert imported("specdec") - OTHERS <= declared(*CORE)
     # the command that takes the screenshots asks for Playwright and Pillow itself
-    used = imported("components", "research") - OTHERS - {"playwright", "PIL"}
-    assert used <= declared(PROJECT["dependencies"], EXTRAS["app"])
+    imports = imported("components", "research") - OTHERS - {"playwright", "PIL"}
+    assert imports <= declared(PROJECT["dependencies"], EXTRAS["app"])
     assert imported("tests") - OTHERS <= declared(PROJECT["dependencies"], EXTRAS["app"], EXTRAS["test"])
 
 

@@ -33,9 +33,9 @@ def test_the_assistant_of_two_tokenizers_is_wrong_because_its_logits_are_in_anot
     the tokenizer lists its words. If the words are listed in the order of their ids, the text is right.
     """
     kind = transformers.PreTrainedTokenizerFast
-    listed = kind.get_vocab
-    in_order = lambda self: dict(sorted(listed(self).items(), key=lambda entry: entry[1]))  # noqa: E731
-    against = lambda self: dict(sorted(listed(self).items(), key=lambda entry: -entry[1]))  # noqa: E731
+    get_vocab = kind.get_vocab
+    in_order = lambda self: dict(sorted(get_vocab(self).items(), key=lambda entry: entry[1]))  # noqa: E731
+    against = lambda self: dict(sorted(get_vocab(self).items(), key=lambda entry: -entry[1]))  # noqa: E731
     monkeypatch.setattr(kind, "get_vocab", in_order)
     verdict_of("transformers-universal", max_new_tokens=2).check()
     monkeypatch.setattr(kind, "get_vocab", against)
@@ -53,8 +53,8 @@ def test_a_text_for_maintainers_names_the_smallest_vocabulary(tmp_path, capsys):
     """An engine that writes one of two tokens."""
     broken = Engine("its own", lambda _: lambda prompt_ids, seed, most, *_: [seed % 2] * most, installed())
     path = tmp_path / "posting.md"
-    asked = ["--engine", "transformers-assisted", "--decodes", "200", "--top-k", "0", "--report", str(path)]
-    assert main(asked, lambda *_: {"transformers-assisted": broken}) == 1
+    words = ["--engine", "transformers-assisted", "--decodes", "200", "--top-k", "0", "--report", str(path)]
+    assert main(words, lambda *_: {"transformers-assisted": broken}) == 1
     text = path.read_text()
     assert "A random model of 3 tokens, prompt [1, 2, 1]" in text
     assert "| [0, 0] | " in text
@@ -64,8 +64,8 @@ def test_a_text_for_maintainers_names_the_smallest_vocabulary(tmp_path, capsys):
 
 def test_the_command_writes_its_reports_and_repeats_none(tmp_path, capsys):
     path = tmp_path / "audit.json"
-    asked = ["--engine", "ours-gsd", "ours-ersd", "--decodes", "100", "--tokens", "2", "--json", str(path)]
-    assert main(asked) == 0
+    words = ["--engine", "ours-gsd", "ours-ersd", "--decodes", "100", "--tokens", "2", "--json", str(path)]
+    assert main(words) == 0
     assert "ours-ersd: no difference found (torch" in capsys.readouterr().out
     reports = json.loads(path.read_text())
     settings = ("full vocabulary", "top_k 4")
@@ -75,7 +75,7 @@ def test_the_command_writes_its_reports_and_repeats_none(tmp_path, capsys):
     assert first["tokens_per_call"] > 1
     assert first["trials"][0]["first_seed"] == 0
     assert first["rule"] == METHODS["gsd"].sentence
-    assert main(asked) == 0
+    assert main(words) == 0
     assert capsys.readouterr().out.count("not audited again") == 4
     assert json.loads(path.read_text()) == reports
 

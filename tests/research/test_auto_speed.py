@@ -12,11 +12,11 @@ SETTINGS = {"method": "ersd", "temperature": 1.0, "seed": 1, "draft_temperature"
 
 
 def test_plain_decoding_whole_trees_and_each_price_are_compared(monkeypatch):
-    asked = []
+    priced = []
 
     def price(*arguments):
-        asked.append(own(*arguments))
-        return asked[-1]
+        priced.append(own(*arguments))
+        return priced[-1]
 
     own = auto.price_of_level
     monkeypatch.setattr(auto, "price_of_level", price)
@@ -24,22 +24,22 @@ def test_plain_decoding_whole_trees_and_each_price_are_compared(monkeypatch):
     cost = RoundCost(joint(lambda rows: 1 + 0.01 * rows), joint(lambda _: 0.01), NOTHING)
     monkeypatch.setattr(RoundTimes, "costs", lambda *_: cost)
     ways = auto_speed.against_prices()
-    found = auto_speed.compared(markov_pair(4, seed=3), [[0], [1]], SETTINGS, ways, 1)
+    comparison = auto_speed.compared(markov_pair(4, seed=3), [[0], [1]], SETTINGS, ways, 1)
     prices = (f"price x {factor}" for factor in auto_speed.FACTORS)
-    assert list(found) == ["plain decoding", "without stopping", *prices]
-    assert found["plain decoding"]["times plain decoding"] == pytest.approx(1)
-    assert found["plain decoding"]["tokens per call"] == 1
-    assert all(len(row["rates"]) == 2 and row["times plain decoding"] > 0 for row in found.values())
-    assert asked
+    assert list(comparison) == ["plain decoding", "without stopping", *prices]
+    assert comparison["plain decoding"]["times plain decoding"] == pytest.approx(1)
+    assert comparison["plain decoding"]["tokens per call"] == 1
+    assert all(len(row["rates"]) == 2 and row["times plain decoding"] > 0 for row in comparison.values())
+    assert priced
 
 
 def test_auto_is_compared_with_fixed_trees_on_the_same_texts():
     pair = markov_pair(4, seed=3)
-    found = auto_speed.compared(pair, [[0]], SETTINGS, auto_speed.against_trees(pair, SETTINGS), 2)
-    names = [*found]
+    rows = auto_speed.compared(pair, [[0]], SETTINGS, auto_speed.against_trees(pair, SETTINGS), 2)
+    names = [*rows]
     assert (names[0], names[-1]) == ("plain decoding", "auto")
-    assert all(len(row["rates"]) == 2 for row in found.values())
-    assert found["sequence(6)"]["tokens per call"] > found["sequence(1)"]["tokens per call"] > 1
-    assert found["sequence(1)"]["after 64 tokens"] > 0
-    found = auto_speed.compared(pair, [[0]], SETTINGS, auto_speed.against_copies(), 1)
-    assert [*found] == ["plain decoding", "auto", "auto with copies", "copies alone"]
+    assert all(len(row["rates"]) == 2 for row in rows.values())
+    assert rows["sequence(6)"]["tokens per call"] > rows["sequence(1)"]["tokens per call"] > 1
+    assert rows["sequence(1)"]["after 64 tokens"] > 0
+    rows = auto_speed.compared(pair, [[0]], SETTINGS, auto_speed.against_copies(), 1)
+    assert [*rows] == ["plain decoding", "auto", "auto with copies", "copies alone"]

@@ -68,9 +68,9 @@ def test_the_draft_s_temperature_changes_the_speed_and_no_text(measured, tmp_pat
     header, *lines = store.path.read_text().splitlines(keepends=True)
     store.path.write_text("".join([header, *lines[:5], *lines[7:]]))
     measure(experiment, pair, PROMPTS, 1, LENGTH, shapes, store)
-    again = store.path.read_text().splitlines(keepends=True)
-    assert again[: len(lines) - 1] == [header, *lines[:5], *lines[7:]]
-    assert sorted(again[len(lines) - 1 :]) == sorted(lines[5:7])
+    new_lines = store.path.read_text().splitlines(keepends=True)
+    assert new_lines[: len(lines) - 1] == [header, *lines[:5], *lines[7:]]
+    assert sorted(new_lines[len(lines) - 1 :]) == sorted(lines[5:7])
     summary = draft_temperature.EXPERIMENT.summarize(HEADER, store.read()[1])
     assert len(summary["points"]) == len(shapes) * len(draft_temperature.TEMPERATURES)
     for row in summary["points"]:
@@ -83,7 +83,7 @@ def test_a_text_that_the_draft_s_temperature_changes_ends_the_experiment(measure
     pair, shapes, _ = measured
     store, honest = Store(tmp_path / "temperatures.jsonl"), comparison.stream
     monkeypatch.setattr(
-        comparison, "stream", lambda *given, **also: honest(*given, **also | {"method": "gsd"})
+        comparison, "stream", lambda *arguments, **also: honest(*arguments, **also | {"method": "gsd"})
     )
     with pytest.raises(AssertionError, match="differs from plain decoding's"):
         measure(draft_temperature.EXPERIMENT, pair, [[0], [1]], 1, LENGTH, shapes, store)
@@ -120,22 +120,22 @@ SERVING = replace(serving.EXPERIMENT, grid={"at_once": AT_ONCE, "tree": ()})
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
+def serving_store(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("serving") / "serving.jsonl")
     measure(SERVING, PAIR, STARTS, 2, 6, SHAPES, store)
     return store
 
 
-def test_every_point_writes_the_same_texts(served):
-    runs = served.read()[1]
+def test_every_point_writes_the_same_texts(serving_store):
+    runs = serving_store.read()[1]
     assert len(runs) == 2 * len(AT_ONCE) * (len(SHAPES) + 1)
     assert {run["tokens"] for run in runs if run["at_once"] <= serving.TEXTS} == {6 * serving.TEXTS}
     assert all(run["seconds"] > 0 for run in runs)
     assert {run["k"] for run in runs if run["tree"] == "2"} == {2}
 
 
-def test_rates_are_told_beside_those_without_drafts(served):
-    summary = SERVING.summarize(HEADER, served.read()[1])
+def test_rates_are_told_beside_those_without_drafts(serving_store):
+    summary = SERVING.summarize(HEADER, serving_store.read()[1])
     assert summary["repeats"] == 2
     assert len(summary["points"]) == len(AT_ONCE) * (len(SHAPES) + 1)
     for row in summary["points"]:
@@ -145,17 +145,17 @@ def test_rates_are_told_beside_those_without_drafts(served):
     assert len(SERVING.as_text(summary).splitlines()) == 2 + len(summary["points"])
 
 
-def test_repeats_that_were_not_finished_do_not_count(served):
-    summary = SERVING.summarize(HEADER, served.read()[1][:-1])
+def test_repeats_that_were_not_finished_do_not_count(serving_store):
+    summary = SERVING.summarize(HEADER, serving_store.read()[1][:-1])
     assert summary["repeats"] == 1
 
 
 def test_another_text_ends_it(tmp_path, monkeypatch):
     store, honest = Store(tmp_path / "serving.jsonl"), serving.generate_many
 
-    def another(*given, seeds, method="ersd", **also):
+    def another(*arguments, seeds, method="ersd", **also):
         seeds = [seed + (method == "ersd") for seed in seeds]
-        return honest(*given, method=method, seeds=seeds, **also)
+        return honest(*arguments, method=method, seeds=seeds, **also)
 
     monkeypatch.setattr(serving, "generate_many", another)
     with pytest.raises(AssertionError, match="differs from plain decoding's: 1 at once, tree 0"):

@@ -82,12 +82,12 @@ def test_texts_that_are_decoded_together_give_the_same_lines(finished, tmp_path)
 
 @pytest.mark.parametrize("share", [0.03, 0.55])
 def test_a_killed_experiment_goes_on_with_nothing_lost_and_nothing_doubled(finished, tmp_path, share):
-    whole = finished.path.read_bytes()
+    data = finished.path.read_bytes()
     cut = Store(tmp_path / "cut.jsonl")
-    cut.path.write_bytes(whole[: int(share * len(whole))])
+    cut.path.write_bytes(data[: int(share * len(data))])
     sweep_of(PAIR, SMALL).complete(cut, quiet=True)
     assert done(cut) == done(finished)
-    assert cut.path.read_bytes().count(b"\n") == whole.count(b"\n")
+    assert cut.path.read_bytes().count(b"\n") == data.count(b"\n")
 
 
 def test_a_file_that_another_experiment_writes_or_that_can_t_be_written_is_told(tmp_path):
@@ -140,9 +140,9 @@ def test_counts_are_those_of_the_trace(method):
     assert line["offered"] == [index.offered for index in table]
     assert line["accepted"] == [index.accepted for index in table]
     assert line["tokens"] == 60
-    whole = [round for round in generation.rounds if len(round.nodes) == tree.num_draft_tokens]
-    assert 0 < sum(line["lengths"]) == len(whole) < line["rounds"]
-    assert sum(n * count for n, count in enumerate(line["lengths"])) == sum(len(r.tokens) for r in whole)
+    full = [round for round in generation.rounds if len(round.nodes) == tree.num_draft_tokens]
+    assert 0 < sum(line["lengths"]) == len(full) < line["rounds"]
+    assert sum(n * count for n, count in enumerate(line["lengths"])) == sum(len(r.tokens) for r in full)
 
 
 def test_acceptance_is_accepted_over_offered_and_sums_to_at_most_one():
@@ -249,9 +249,9 @@ def test_the_command_measures_and_reports(tmp_path, capsys):
     few = "--tokens=30 --max-new-tokens=10 --batch=1,3 --sequence=1,3 --specinfer=4 --optimal=2,6"
     EXPERIMENT.command(["--smoke", *few.split(), "--device=cpu", "--results", str(results)])
     assert "Batch, k = 1" in capsys.readouterr().out
-    given = {"tokens": 30, "max_new_tokens": 10, "sequence": [1, 3], "batch": [1, 3], "specinfer": [4]}
+    settings = {"tokens": 30, "max_new_tokens": 10, "sequence": [1, 3], "batch": [1, 3], "specinfer": [4]}
     of_smoke = {"positions": 1, "prompts": 4}
-    assert (given | of_smoke | {"optimal": [2, 6]}).items() <= Store(results).read()[0]["settings"].items()
+    assert (settings | of_smoke | {"optimal": [2, 6]}).items() <= Store(results).read()[0]["settings"].items()
     assert json.loads(results.with_suffix(".summary.json").read_text())["complete"]
     lines = results.read_bytes()
     EXPERIMENT.command(["--results", str(results), "--summary"])
@@ -264,8 +264,8 @@ def test_a_stopped_experiment_says_how_to_go_on(finished, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sweep, "_announce", stopped)
-    kept = len(finished.read()[1])
-    with pytest.raises(KeyboardInterrupt, match=f"the {kept:,} finished runs in .* are kept; give the same"):
+    count = len(finished.read()[1])
+    with pytest.raises(KeyboardInterrupt, match=f"the {count:,} finished runs in .* are kept; give the same"):
         EXPERIMENT.command(["--smoke", "--results", str(finished.path)])
 
 

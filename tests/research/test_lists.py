@@ -42,8 +42,8 @@ def test_special_cases_have_closed_forms():
         assert one == pytest.approx(float(theory.ersd_acceptance(p, q)), abs=1e-9)
         assert float(lists.list_sampling_acceptance(q, q, 3)) == pytest.approx(1, abs=1e-9)
     for n in (2, 4):
-        found = float(lists.list_sampling_acceptance(sure, [0.5, 0.2, 0.3], n))
-        assert found == pytest.approx(1 - 0.8**n, abs=1e-9)
+        rate = float(lists.list_sampling_acceptance(sure, [0.5, 0.2, 0.3], n))
+        assert rate == pytest.approx(1 - 0.8**n, abs=1e-9)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 8])

@@ -13,9 +13,9 @@ def test_it_finds_a_small_but_real_deviation(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", arguments)
     monkeypatch.setattr(packed, "BEFORE", 4)
     packed.main()
-    found = json.loads(result.read_text())
-    ours = found["total variation"]["ours"]
+    results = json.loads(result.read_text())
+    ours = results["total variation"]["ours"]
     assert 0 < ours["mean"] <= ours["largest"] < 0.05
-    assert found["milliseconds by rows"]["17"] > 0
-    assert "int8 inputs" in found["arithmetic"]
-    assert json.loads(capsys.readouterr().out) == found
+    assert results["milliseconds by rows"]["17"] > 0
+    assert "int8 inputs" in results["arithmetic"]
+    assert json.loads(capsys.readouterr().out) == results

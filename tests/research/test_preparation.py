@@ -38,9 +38,9 @@ def test_ersd_s_chance_is_that_of_simulated_races(drafted, m):
     winners = (e / p).argmin(-1)[:, None]
     times = e / q
     index = (times < np.take_along_axis(times, winners, 1)).sum(-1)
-    after = index[index >= drafted]
-    exact, measured = preparation.ersd_preparation_hit(rates, drafted, m), (after < drafted + m).mean()
-    error = SIGMAS * math.sqrt(exact * (1 - exact) / len(after))
+    later = index[index >= drafted]
+    exact, measured = preparation.ersd_preparation_hit(rates, drafted, m), (later < drafted + m).mean()
+    error = SIGMAS * math.sqrt(exact * (1 - exact) / len(later))
     assert abs(measured - exact) < error
     assert abs(float(preparation.gsd_preparation_hit(p, q, m)) - exact) > error
 

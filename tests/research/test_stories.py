@@ -97,7 +97,7 @@ def test_every_fifth_story_is_held_out_and_no_other(stories):
     parts = read_texts(stories, 5)
     texts = [text.strip() for text in stories.read_text().split(END)]
     assert parts["stories_held_out"] == texts[4::5]
-    assert parts["stories"] == [story for at, story in enumerate(texts) if at % 5 != 4]
+    assert parts["stories"] == [story for number, story in enumerate(texts) if number % 5 != 4]
 
 
 @pytest.mark.parametrize("left_out", [0, 2])
@@ -106,15 +106,15 @@ def test_the_loss_uses_the_exact_acceptance_of_both_methods(left_out):
     logits = 2 * torch.randn(2, 50, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     inside = (torch.arange(12) >= left_out).expand(50, 12)
     p, q = logits[0].softmax(-1), logits[1].masked_fill(~inside, -torch.inf).softmax(-1)
-    kept = p.topk(11)  # the twelfth token is what is left to 1
-    known, entries = (each.gather(-1, kept.indices) for each in (inside, q.where(inside, 0.1)))
+    top = p.topk(11)  # the twelfth token is what is left to 1
+    p_inside, entries = (each.gather(-1, top.indices) for each in (inside, q.where(inside, 0.1)))
     atol = 1e-5 if left_out else 1e-7
-    found = gap_of(kept.values, entries, known if left_out else None)
-    torch.testing.assert_close(1 - found.tv, theory.gsd_acceptance(p, q), atol=atol, rtol=0)
-    torch.testing.assert_close(1 - found.race, theory.ersd_acceptance(p, q), atol=atol, rtol=0)
+    gap = gap_of(top.values, entries, p_inside if left_out else None)
+    torch.testing.assert_close(1 - gap.tv, theory.gsd_acceptance(p, q), atol=atol, rtol=0)
+    torch.testing.assert_close(1 - gap.race, theory.ersd_acceptance(p, q), atol=atol, rtol=0)
     if not left_out:
         torch.testing.assert_close(race_agreement(p, q), theory.ersd_acceptance(p, q))
-        torch.testing.assert_close(found.kl / torch.tensor(2.0).log(), theory.kl_divergence(p, q))
+        torch.testing.assert_close(gap.kl / torch.tensor(2.0).log(), theory.kl_divergence(p, q))
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +139,9 @@ def test_a_row_goes_on_after_the_end_of_a_text_with_what_is_given_next(embedded)
         assert (row, ids[-1]) == (0, 0)
         return [7, 8]
 
-    record = sampled(ModelPair(HFModel(embedded["target"])), [[0]], 400, 1, seed=0, after=after)
+    record = sampled(ModelPair(HFModel(embedded["target"])), [[0]], 400, 1, seed=0, continuation=after)
     ids, own = record["ids"][0].tolist(), record["own"][0].tolist()
-    ends = [at for at, token_id in enumerate(ids[:-3]) if own[at] and token_id == 0]
+    ends = [place for place, token_id in enumerate(ids[:-3]) if own[place] and token_id == 0]
     assert ends
     for end in ends:
         assert ids[end + 1 : end + 3] == [7, 8]
@@ -159,22 +159,22 @@ def test_the_model_card_says_what_was_measured():
     figures, card = json.loads((EMBEDDED / "measurements.json").read_text()), EMBEDDED / "README.md"
     acceptance, losses = figures["acceptance"], figures["losses"]
     points = json.loads((ASSETS / "results" / "rules.json").read_text())["points"]
-    shown = [
+    table = [
         f"{row['value']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
         for row in points
         if row["temperature"] == 1
         and row["tree"] in ("sequence(4)", "optimal(16)")
         and row["method"] in ("gsd", "ersd")
     ]
-    assert len(shown) == 4
-    wanted = [
+    assert len(table) == 4
+    expected = [
         f"**{figures['cost']['ratio']:.1f}** times",
         *(f"{count:,}" for count in figures["parameters"].values()),
         *(f"{acceptance[name]['mean']:.3f}" for name in ("gsd", "ersd", "kl_bits")),
         *(f"{losses[name]['nats_per_token']:.3f}" for name in losses if name != "copied"),
-        *shown,
+        *table,
     ]
-    assert [figure for figure in wanted if figure not in card.read_text()] == []
+    assert [figure for figure in expected if figure not in card.read_text()] == []
 
 
 @pytest.mark.parametrize("text", ["Zoë says: 日本語 🙂", "  two  spaces \n\n and\ttab\r\n", "it 's a ."])

@@ -25,10 +25,10 @@ def test_an_experiment_runs_and_goes_on_where_it_was(experiment, tmp_path, capsy
     lines, table = results.read_text().splitlines(keepends=True), capsys.readouterr().out
     assert [json.loads(line)["text"] for line in lines[1:]] == [0, 1]
     assert "stories" in table
-    found = json.loads(summary.read_text())
-    assert found["machine"]
+    report = json.loads(summary.read_text())
+    assert report["machine"]
     if experiment is rounding:
-        rows = {row["compared"]: row for row in found["points"]}
+        rows = {row["compared"]: row for row in report["points"]}
         assert list(rows) == list(rounding.COMPARED)
         assert rows["float32, 5 rows"]["distance"]["value"] == rows["float32, 5 rows"]["parted"]["value"] == 0
         assert rows["Q4_0 weights"]["expected"]["value"] > rows["int8 weights"]["expected"]["value"] > 0
@@ -36,11 +36,11 @@ def test_an_experiment_runs_and_goes_on_where_it_was(experiment, tmp_path, capsy
     assert capsys.readouterr().out == table
     results.write_text("".join(lines[:2]))
     experiment.EXPERIMENT.command(["--smoke", "--results", str(results)])
-    again = results.read_text().splitlines(keepends=True)
-    assert again[:2] == lines[:2]
-    assert len(again) == len(lines)
+    new_lines = results.read_text().splitlines(keepends=True)
+    assert new_lines[:2] == lines[:2]
+    assert len(new_lines) == len(lines)
     if experiment is not ahead:  # the lines of the file contain times
-        assert again == lines
+        assert new_lines == lines
         assert capsys.readouterr().out == table
 
 
@@ -61,9 +61,9 @@ def test_the_ranks_of_a_text_say_how_ersd_decodes_it():
 def test_all_limits_hold_for_the_best_trees_of_independent_contexts():
     rates = theory.ersd_acceptance_by_index([0.5, 0.3, 0.2], [0.2, 0.3, 0.5], 3).numpy()
     for k in (1, 4, 64):
-        found = limits.limits(rates, 1.5, 2.5, 3, k)
+        bounds = limits.limits(rates, 1.5, 2.5, 3, k)
         tree = theory.expected_tokens(rates, limits.optimal_topology(rates, k))
-        assert all(tree <= found[name] + 1e-9 for name in ("tunstall", "lemma", "renewal"))
+        assert all(tree <= bounds[name] + 1e-9 for name in ("tunstall", "lemma", "renewal"))
 
 
 def test_the_gain_of_a_pipelined_round_is_bounded_by_the_draft_s_share():

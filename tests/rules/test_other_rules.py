@@ -40,11 +40,11 @@ class Draws:
         """The first tokens of a race under q: samples without replacement. `depth` stands for its noise."""
         key = depth, tuple(q)
         if key not in self.orders:
-            order, left = [], {token: mass for token, mass in enumerate(q) if mass}
-            while left and len(order) < self.most:
-                whole = sum(left.values())
-                order.append(self.pick({token: mass / whole for token, mass in left.items()}))
-                del left[order[-1]]
+            order, masses = [], {token: mass for token, mass in enumerate(q) if mass}
+            while masses and len(order) < self.most:
+                total = sum(masses.values())
+                order.append(self.pick({token: mass / total for token, mass in masses.items()}))
+                del masses[order[-1]]
             self.orders[key] = order
         return self.orders[key]
 
@@ -221,9 +221,9 @@ def test_a_rule_decides_on_the_same_noise_what_its_plain_form_decides(rule, topo
             (tree, token_ids), draws = drafted(Q, topology, noise.e), ()
         log_p, log_q = (log_rows(table, tree, token_ids) for table in (P, Q))
         verdict = entry.verify(Drafted(tree, token_ids, log_q, draws), log_p, noise)
-        given = {name: getattr(noise, name) for name in signature(plain).parameters if hasattr(noise, name)}
+        parts = {name: getattr(noise, name) for name in signature(plain).parameters if hasattr(noise, name)}
         emitted = (*(token_ids[row] for row in verdict.rows), verdict.token_id)
-        assert emitted == plain((0,), Q, P, tau_of(topology), **given)
+        assert emitted == plain((0,), Q, P, tau_of(topology), **parts)
     assert (merged > 20) == (entry.independent and topology.num_draft_tokens > topology.depth)
 
 
@@ -235,10 +235,10 @@ def independently(Q, topology, e, again):
             continue
         line = (0, *(tokens[path[:depth]] for depth in range(1, len(path) + 1)))
         n = sum(other[:-1] == path for other in topology.paths)
-        drawn = other_rules.independent(e[len(path)], again[len(path)], algorithms.given(Q, line), n)
-        places = {token: (*path, i) for i, token in enumerate(dict.fromkeys(drawn))}
+        sample = other_rules.independent(e[len(path)], again[len(path)], algorithms.given(Q, line), n)
+        places = {token: (*path, i) for i, token in enumerate(dict.fromkeys(sample))}
         tokens.update((place, token) for token, place in places.items())
-        draws[path] = [places[token] for token in drawn]
+        draws[path] = [places[token] for token in sample]
     tree = Topology(tokens)
     rows = {path: row for row, path in enumerate([(), *tree.paths])}
     token_ids = [0, *(tokens[path] for path in tree.paths)]
@@ -260,5 +260,5 @@ def test_the_threshold_accepts_as_much_as_the_root_and_is_never_below_it(n):
 )
 def test_the_threshold_of_laws_that_are_one_token(p, q, rho):
     p, q = (np.array(distribution, dtype=np.float64) for distribution in (p, q))
-    found = k_seq_threshold([p], [q], 3)
-    assert found == pytest.approx(rho or other_rules.threshold(p, q, 3))
+    threshold = k_seq_threshold([p], [q], 3)
+    assert threshold == pytest.approx(rho or other_rules.threshold(p, q, 3))

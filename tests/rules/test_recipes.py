@@ -233,10 +233,10 @@ def project(tmp_path_factory):
     for name, text in NEW_FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
-    for name, before, text in CHANGES:
+    for name, old, text in CHANGES:
         source = (folder / name).read_text()
-        assert source.count(before) == 1, before
-        (folder / name).write_text(source.replace(before, text))
+        assert source.count(old) == 1, old
+        (folder / name).write_text(source.replace(old, text))
     with (folder / "tests" / "helpers" / "other_rules.py").open("a") as plain:
         plain.write(PLAIN)
     return folder
@@ -250,9 +250,9 @@ def test_a_new_rule_drafter_setting_and_tab_take_the_places_that_are_named(proje
     command = [sys.executable, "-m", "pytest", "-n", "0", "-rp", *TESTS, "-k", WANTED]
     result = subprocess.run(command, cwd=project, env=settings, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-    passed = ["plain_form_decides.*matching", "both_themes_have_the_same_colours", "no_circle"]
-    passed += [f"downwards.*{name}" for name in ("methods.matching", "drafters.again", "coin.panel")]
-    for name in (*passed, "a_new_rule", "a_new_drafter", "a_new_setting"):
+    names = ["plain_form_decides.*matching", "both_themes_have_the_same_colours", "no_circle"]
+    names += [f"downwards.*{name}" for name in ("methods.matching", "drafters.again", "coin.panel")]
+    for name in (*names, "a_new_rule", "a_new_drafter", "a_new_setting"):
         assert re.search(rf"PASSED .*{name}", result.stdout), name
 
 
@@ -278,5 +278,5 @@ def test_every_setting_of_the_decoder_is_an_argument_with_the_default_of_its_row
 def test_rows_and_fields_have_the_same_names():
     assert {name: row.setting.name for name, row in TABLE.items()} == {name: name for name in TABLE}
     settings = VisitorSettings("Once", "gsd", max_new_tokens=3, temperature=0.5, top_k=2, top_p=0.5, seed=1)
-    given = {name: getattr(settings, name) for name in {*SETTINGS} & {*TABLE}}
-    assert settings.decoding(detail=False).recorded().items() >= given.items()
+    values = {name: getattr(settings, name) for name in {*SETTINGS} & {*TABLE}}
+    assert settings.decoding(detail=False).recorded().items() >= values.items()

@@ -32,7 +32,7 @@ def run(rule, topology=TREE, **settings):
 
 @pytest.mark.parametrize("rule", ["gsd", *OTHER_RULES])
 def test_tests_are_of_nodes_that_are_rejected_or_accepted_as_they_say(rule):
-    seen = set()
+    kinds = set()
     for round in rounds_of(rule):
         status = {node.path: (node.status, node.token_id) for node in round.nodes}
         for step in round.steps:
@@ -40,11 +40,11 @@ def test_tests_are_of_nodes_that_are_rejected_or_accepted_as_they_say(rule):
                 assert trial.accepted == (trial.u < trial.ratio)
                 assert status[trial.path][1] == trial.token_id
                 assert (status[trial.path][0] == "accepted") >= trial.accepted
-                again = any(other.accepted and other.path == trial.path for other in step.trials)
-                assert trial.accepted or again or status[trial.path][0] == "rejected"
-                seen.add((trial.accepted, len(trial.path) - len(step.path)))
-    assert seen >= {(True, 1), (False, 1)}
-    assert any(depth > 1 for _, depth in seen) == (rule == "traversal")
+                is_accepted_later = any(other.accepted and other.path == trial.path for other in step.trials)
+                assert trial.accepted or is_accepted_later or status[trial.path][0] == "rejected"
+                kinds.add((trial.accepted, len(trial.path) - len(step.path)))
+    assert kinds >= {(True, 1), (False, 1)}
+    assert any(depth > 1 for _, depth in kinds) == (rule == "traversal")
 
 
 @pytest.mark.parametrize("rule", ["gsd", *OTHER_RULES])
@@ -88,14 +88,14 @@ def test_nodes_below_rejected_ones_say_nothing_of_what_a_node_accepts(rule):
     firsts = [round.nodes[0] for round in rounds if round.nodes]
     reached = index_counts(rounds, TREE).reached
     assert rates[0].offered == reached[0]
-    kept = sum(len(round.tokens) - 1 for round in rounds)
-    assert sum(rate.accepted for rate in rates) == kept
-    assert len(firsts) <= rates[0].offered <= len(firsts) + kept
+    accepted = sum(len(round.tokens) - 1 for round in rounds)
+    assert sum(rate.accepted for rate in rates) == accepted
+    assert len(firsts) <= rates[0].offered <= len(firsts) + accepted
 
 
 @pytest.mark.parametrize("rule", ["ar", "gsd", "ersd", *OTHER_RULES])
 def test_a_step_says_what_any_rule_can_accept_there(rule):
-    pair, known = markov_pair(6), 0
+    pair, num_optima = markov_pair(6), 0
     g = run(rule, pair=pair, max_new_tokens=60)
     for round in g.rounds:
         tokens = {node.path: node.token_id for node in round.nodes}
@@ -109,17 +109,17 @@ def test_a_step_says_what_any_rule_can_accept_there(rule):
                 count = sum(path[:-1] == step.path for path in g.paths)
                 exact = theory.optimal_acceptance(p, q, count, METHODS[rule].independent)
                 assert step.optimum == pytest.approx(float(exact), abs=1e-6)
-                known += 1
-    assert (known > 3) == (rule != "ar")
+                num_optima += 1
+    assert (num_optima > 3) == (rule != "ar")
 
 
 @pytest.mark.parametrize(("count", "every"), [(2, 1), (3, 8)])
 def test_several_drafts_from_many_tokens_have_an_optimum_at_every_eighth_position(count, every, monkeypatch):
     monkeypatch.setattr("specdec.decoding.detail.SOME_TOKENS", 5)
     steps = [round.steps[0] for round in run("ersd", batch(count), max_new_tokens=60).rounds[:-1]]
-    known = [step.position for step in steps if step.optimum is not None]
-    assert known == [step.position for step in steps if step.position % every == 0]
-    assert known
+    positions = [step.position for step in steps if step.optimum is not None]
+    assert positions == [step.position for step in steps if step.position % every == 0]
+    assert positions
 
 
 def test_ersd_accepts_much_of_the_optimum_and_not_more():
@@ -143,8 +143,8 @@ def test_tokens_that_go_on_arriving_are_independent_samples():
         times = specdec.race.log_exponentials(seed, [5], 3)[0] - q.log()
         order = times.argsort()
         waits = PositionNoise(Races(seed, 3), 5).log_waits(0, 3)
-        drawn = with_replacement(order.tolist(), times[order].tolist(), q[order].log().tolist(), waits)
-        samples.append(tuple(drawn))
+        sample = with_replacement(order.tolist(), times[order].tolist(), q[order].log().tolist(), waits)
+        samples.append(tuple(sample))
     distribution = {tokens: float(q[list(tokens)].prod()) for tokens in itertools.product(range(3), repeat=3)}
     assert chi_square_p_value(samples, distribution) > FALSE_ALARM
 

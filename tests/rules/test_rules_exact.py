@@ -47,11 +47,11 @@ class DraftByChoice:
 
     def _draw(self, row):
         siblings = self.topology.children[self.topology.parents[row]]
-        taken = [self[sibling] for sibling in siblings[: self.topology.child_indices[row]]]
+        siblings_tokens = [self[sibling] for sibling in siblings[: self.topology.child_indices[row]]]
         q = self.rows(self.pair.draft)[self.topology.parents[row]].exp()
-        untaken = [token for token in range(len(q)) if token not in taken]
+        untaken = [token for token in range(len(q)) if token not in siblings_tokens]
         token = untaken[self.choose(len(untaken))]
-        self.weight *= float(q[token]) / (1 - sum(float(q[t]) for t in taken))
+        self.weight *= float(q[token]) / (1 - sum(float(q[t]) for t in siblings_tokens))
         return token
 
     def rows(self, model):
@@ -75,12 +75,12 @@ class DrawsByChoice(DraftByChoice):
 
     def _drawn(self, row):
         q, children, placed = self.rows(self.pair.draft)[row].exp(), self.topology.children[row], {}
-        drawn = [self.choose(len(q)) for _ in children]
-        for token in drawn:
+        tokens = [self.choose(len(q)) for _ in children]
+        for token in tokens:
             self.weight *= float(q[token])
             placed.setdefault(token, children[len(placed)])
         self.tokens.update((child, token) for token, child in placed.items())
-        return [placed[token] for token in drawn]
+        return [placed[token] for token in tokens]
 
 
 class ByRow(ByPath):
@@ -148,15 +148,15 @@ CASES += [(rule, TREE) for rule in ("gsd", *OTHER_RULES)]
 def test_a_rule_has_the_targets_joint_distribution_by_enumeration(rule, topology, monkeypatch):
     """Two tokens, or three if one is drafted: up to three rounds."""
     pair, length = markov_pair(3, seed=1), 3 if topology == simple() else 2
-    found = distribution_by_choice(rule, pair, topology, length, monkeypatch)
-    assert distance(found, joint_distribution(pair.target, [0], length)) < 1e-12
+    law = distribution_by_choice(rule, pair, topology, length, monkeypatch)
+    assert distance(law, joint_distribution(pair.target, [0], length)) < 1e-12
 
 
 @pytest.mark.parametrize("fault", ["kept-target", "kept-draft", "no-threshold"])
 def test_enumeration_catches_a_verifier_without_one_of_its_parts(fault, monkeypatch):
     pair, (rule, verifier) = markov_pair(3, seed=1), (FAULTS[fault].method, FAULTS[fault].verifier)
-    found = distribution_by_choice(rule, pair, batch(2), 2, monkeypatch, verifier)
-    assert distance(found, joint_distribution(pair.target, [0], 2)) > 1e-3
+    law = distribution_by_choice(rule, pair, batch(2), 2, monkeypatch, verifier)
+    assert distance(law, joint_distribution(pair.target, [0], 2)) > 1e-3
 
 
 # ---------------------------------------------------------------- whole decodes, by χ²

@@ -82,12 +82,12 @@ test("numbers are short enough for an address", () => {
   assert.equal(written([0.5, 2 ** 31]), "0.5,2147483648");
 });
 
-const named = (names) => names.map((name) => [name.toUpperCase(), name]);
+const entriesOf = (names) => names.map((name) => [name.toUpperCase(), name]);
 const columns = new Columns({
   choices: {
-    method: named(["ar", "gsd", "ersd"]),
-    topology: named(["simple", "sequence", "auto"]),
-    draft: named(["own", "noisy"]),
+    method: entriesOf(["ar", "gsd", "ersd"]),
+    topology: entriesOf(["simple", "sequence", "auto"]),
+    draft: entriesOf(["own", "noisy"]),
   },
   withoutK: ["simple", "auto"],
   mostColumns: 4,

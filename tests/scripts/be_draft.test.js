@@ -1,18 +1,18 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { fieldsOf, Game, shared } from "../../assets/be_draft/game.js";
-import { outcome, rows, said } from "../../assets/be_draft/words.js";
+import { guessWords, outcome, rows } from "../../assets/be_draft/words.js";
 import { differing, readAll } from "../../assets/page/setup_fields.js";
 
 const token = (id, kind, text = ` t${id}`) => ({ id, kind, text });
 const typed = (text, status, p = 0.02) => ({ text, status, p });
-const kept = (drafted, accepted, seconds = 0.001) => ({ drafted, accepted, seconds });
-const NONE = { draft: kept(0, 0), ngram: kept(0, 0) };
+const counts = (drafted, accepted, seconds = 0.001) => ({ drafted, accepted, seconds });
+const NONE = { draft: counts(0, 0), ngram: counts(0, 0) };
 
 const PART = {
   tokens: [token(1, "accepted"), token(2, "correction")],
   guess: [typed(" t1", "accepted"), typed(" x", "rejected", 0.4), typed(" y", "unvisited")],
-  others: { draft: kept(3, 2), ngram: kept(1, 0) },
+  others: { draft: counts(3, 2), ngram: counts(1, 0) },
   ended: false,
   seconds: 4,
 };
@@ -20,7 +20,7 @@ const ALONE = { tokens: [token(3, "sampled")], guess: [], others: NONE, ended: f
 const ALL = {
   tokens: [token(4, "accepted"), token(5, "bonus")],
   guess: [typed(" t4", "accepted")],
-  others: { draft: kept(1, 1), ngram: kept(1, 1) },
+  others: { draft: counts(1, 1), ngram: counts(1, 1) },
   ended: false,
   seconds: 2,
 };
@@ -58,7 +58,7 @@ test("a story is over at its length, at the text's own end, and when the visitor
 });
 
 test("each round is told: what was kept, what came instead, what was never looked at", () => {
-  const plain = (round) => said(round).replaceAll(/[\u2068\u2069]/g, "");
+  const plain = (round) => guessWords(round).replaceAll(/[\u2068\u2069]/g, "");
   assert.equal(plain(ALONE), "The large model wrote “␣t3” alone: one call, one token.");
   assert.equal(plain(ALL), "“␣t4” accepted, and the large model adds “␣t5”: 2 tokens from one call.");
   assert.equal(

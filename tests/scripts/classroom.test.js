@@ -18,21 +18,21 @@ for (const range of RANGES) {
 
   test(`every answer from ${least} to ${most} is in one column, below its place on the axis`, () => {
     for (const value of values) {
-      const found = columns(range, [[value, 3]]);
-      const filled = found.flatMap(({ count }, i) => (count ? [i] : []));
-      assert.equal(filled.length, 1, `${value}`);
-      assert.equal(Math.floor(placeOf(range, value) * found.length), filled[0], `${value}`);
-      assert.ok(found[filled[0]].from <= value + 1e-9 && value <= found[filled[0]].to + 1e-9);
+      const bins = columns(range, [[value, 3]]);
+      const indices = bins.flatMap(({ count }, i) => (count ? [i] : []));
+      assert.equal(indices.length, 1, `${value}`);
+      assert.equal(Math.floor(placeOf(range, value) * bins.length), indices[0], `${value}`);
+      assert.ok(bins[indices[0]].from <= value + 1e-9 && value <= bins[indices[0]].to + 1e-9);
     }
   });
 
   test(`the columns from ${least} to ${most} are few, and keep all answers`, () => {
     const counts = values.map((value, i) => [value, i % 4]);
-    const found = columns(range, counts);
-    assert.ok(found.length <= 20);
-    const kept = found.reduce((sum, { count }) => sum + count, 0);
-    assert.equal(kept, total(counts));
-    assert.equal(found[0].from, least);
+    const bins = columns(range, counts);
+    assert.ok(bins.length <= 20);
+    const inBins = bins.reduce((sum, { count }) => sum + count, 0);
+    assert.equal(inBins, total(counts));
+    assert.equal(bins[0].from, least);
   });
 }
 

@@ -11,10 +11,10 @@ test("the lines between two fences are code, and the fences too", () => {
 });
 
 test("it does not matter how a text is cut into tokens", () => {
-  const whole = linesOf(TEXT).flatMap(({ line, isCode }) => [...line].map((char) => (char === "\n" ? null : isCode)));
+  const flags = linesOf(TEXT).flatMap(({ line, isCode }) => [...line].map((char) => (char === "\n" ? null : isCode)));
   const fences = new Fences();
   const single = [...TEXT].map((char) => fences.next(char));
-  whole.forEach((isCode, i) => {
+  flags.forEach((isCode, i) => {
     const isOpening = TEXT.slice(i, i + 3).includes("`"); // the first backticks of an opening fence say nothing yet
     if (isCode !== null && !isOpening) assert.equal(single[i], isCode, `at ${i}: ${TEXT.slice(i, i + 9)}`);
   });

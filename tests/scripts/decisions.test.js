@@ -13,9 +13,9 @@ function* rounds() {
 test("every token of a round is emitted by exactly one decision, in order", () => {
   for (const { round, all } of rounds()) {
     const emitted = all.filter(isEmitted);
-    const wanted = round.tokens.map(({ kind }, step) => ({ kind, step }));
-    const said = emitted.map(({ kind, step }) => ({ kind, step }));
-    assert.deepEqual(said, wanted);
+    const expected = round.tokens.map(({ kind }, step) => ({ kind, step }));
+    const steps = emitted.map(({ kind, step }) => ({ kind, step }));
+    assert.deepEqual(steps, expected);
     round.tokens.forEach((_, step) => assert.equal(all[emission(all, step)].step, step));
   }
 });
@@ -23,8 +23,8 @@ test("every token of a round is emitted by exactly one decision, in order", () =
 test("after its last decision a round knows of each node what was recorded, and before its first nothing", () => {
   for (const { round, all } of rounds()) {
     for (const node of round.nodes) {
-      const known = node.status === "rejected" && !isOut(node, round) ? "unvisited" : node.status;
-      assert.equal(statusAt(node, all.at(-1), round), known);
+      const status = node.status === "rejected" && !isOut(node, round) ? "unvisited" : node.status;
+      assert.equal(statusAt(node, all.at(-1), round), status);
       assert.equal(statusAt(node, all[0], round), "unvisited");
     }
   }
@@ -33,8 +33,8 @@ test("after its last decision a round knows of each node what was recorded, and 
 test("what is known of a node never changes once it is known", () => {
   for (const { round, all } of rounds()) {
     for (const node of round.nodes) {
-      const known = all.map((decision) => statusAt(node, decision, round)).filter((status) => status !== "unvisited");
-      assert.ok(known.every((status) => status === node.status));
+      const states = all.map((decision) => statusAt(node, decision, round)).filter((status) => status !== "unvisited");
+      assert.ok(states.every((status) => status === node.status));
     }
   }
 });
@@ -80,9 +80,9 @@ test("every decision has a sentence without holes", () => {
   for (const { name, round, method, all } of rounds()) {
     all.forEach((decision, i) => {
       const own = sentence(round, decision, method);
-      const whole = roundSentence(round, decision, i === all.length - 1);
-      assert.ok(own.length > 10 && whole.endsWith("."), name);
-      for (const text of [own, numbers(round, decision), whole])
+      const ofRound = roundSentence(round, decision, i === all.length - 1);
+      assert.ok(own.length > 10 && ofRound.endsWith("."), name);
+      for (const text of [own, numbers(round, decision), ofRound])
         assert.doesNotMatch(text, /undefined|NaN|null|\[object/, `${name}, round ${round.number}`);
     });
   }

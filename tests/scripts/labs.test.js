@@ -9,16 +9,16 @@ import { gained, layout, nodesOf, thinned } from "../../assets/tree_lab/growth.j
 import { runs } from "./recorded.js";
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
-const near = (value, wanted, by = 1e-12) => assert.ok(Math.abs(value - wanted) <= by, `${value} is not ${wanted}`);
+const near = (value, target, off = 1e-12) => assert.ok(Math.abs(value - target) <= off, `${value} is not ${target}`);
 const tokensOf = (p, q) => p.map((entry, i) => ({ p: entry, q: q[i] }));
 const DISTRIBUTIONS = [[1], [0.5, 0.5], [0.7, 0.2, 0.1], [0, 0.25, 0.75]];
 
 test("a race is won by each token with its own probability", () => {
   const [p, races] = [[0.5, 0.3, 0.2], 20_000];
   const wins = [0, 0, 0];
-  const drawn = exponentials(START_SEED, p.length * races);
+  const times = exponentials(START_SEED, p.length * races);
   for (let i = 0; i < races; i++) {
-    const tokens = p.map((entry, j) => ({ p: entry, e: drawn[3 * i + j] }));
+    const tokens = p.map((entry, j) => ({ p: entry, e: times[3 * i + j] }));
     wins[first(tokens, "p")] += 1;
   }
   wins.forEach((count, i) => near(count / races, p[i], 0.015)); // four standard errors
@@ -26,11 +26,11 @@ test("a race is won by each token with its own probability", () => {
 
 test("a token without probability never arrives first, and one seed gives one race", () => {
   for (let seed = 0; seed < 100; seed++) {
-    const drawn = exponentials(seed, 2);
-    const tokens = drawn.map((e, q) => ({ q, e }));
+    const times = exponentials(seed, 2);
+    const tokens = times.map((e, q) => ({ q, e }));
     assert.equal(first(tokens, "q"), 1);
-    assert.deepEqual(exponentials(seed, 2), drawn);
-    assert.ok(drawn.every((e) => e > 0));
+    assert.deepEqual(exponentials(seed, 2), times);
+    assert.ok(times.every((e) => e > 0));
   }
 });
 
@@ -50,11 +50,11 @@ test("an entry that is set leaves the others their proportions, and all add up t
 test("the residual is what P has more than Q, normalised; where they are one, nothing is left", () => {
   for (const p of DISTRIBUTIONS) {
     for (const q of DISTRIBUTIONS.filter(({ length }) => length === p.length)) {
-      const left = residual(tokensOf(p, q));
-      if (p === q) assert.equal(left, null);
+      const law = residual(tokensOf(p, q));
+      if (p === q) assert.equal(law, null);
       else {
-        near(sum(left), 1);
-        left.forEach((entry, i) => assert.equal(entry > 0, p[i] > q[i]));
+        near(sum(law), 1);
+        law.forEach((entry, i) => assert.equal(entry > 0, p[i] > q[i]));
       }
     }
   }
@@ -114,9 +114,9 @@ test("no two places of a drawn tree coincide, a first child goes straight on, si
 
 test("labels touch no other label, and the newest node has one where nothing is above it", () => {
   const nodes = Array.from({ length: 60 }, (_, i) => ({ x: 23 * (i % 8), y: 9 * Math.floor(i / 8) }));
-  const kept = [...thinned(nodes)];
-  for (const [i, a] of kept.entries()) {
-    for (const b of kept.slice(i + 1)) assert.ok(Math.abs(a.x - b.x) >= 40 || Math.abs(a.y - b.y) >= 14);
+  const items = [...thinned(nodes)];
+  for (const [i, a] of items.entries()) {
+    for (const b of items.slice(i + 1)) assert.ok(Math.abs(a.x - b.x) >= 40 || Math.abs(a.y - b.y) >= 14);
   }
   assert.equal(thinned([0, 1].map((x) => ({ x, y: 0 }))).size, 1);
 });
@@ -194,7 +194,7 @@ test("results of an earlier question are marked until a question is answered, an
 
 test("the caption of the curves is true of every R", () => {
   const k = Array.from({ length: 385 }, (_, i) => i);
-  const every = k.map((i) => 1 + i);
-  const said = gained({ optimal: every, sequence: every, batch: k.map((i) => Math.min(2, 1 + i)) });
-  assert.match(said, /From k = 48 to 384, the optimal tree gains 336\.00 .* a sequence 336\.00 and a batch 0\.00/);
+  const curve = k.map((i) => 1 + i);
+  const words = gained({ optimal: curve, sequence: curve, batch: k.map((i) => Math.min(2, 1 + i)) });
+  assert.match(words, /From k = 48 to 384, the optimal tree gains 336\.00 .* a sequence 336\.00 and a batch 0\.00/);
 });

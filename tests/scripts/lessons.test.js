@@ -5,8 +5,8 @@ import { lastStep, outcomes, questionAt, result, setupAt, summary } from "../../
 import { lecturesOf, minutesOf, minutesUntil, noteAt, spoken } from "../../assets/lessons/times.js";
 
 const lessons = JSON.parse(readFileSync(new URL("../../assets/lessons.json", import.meta.url), "utf8"));
-const shown = { before: { tab: "race" }, after: { tab: "trees" } };
-const choice = { ask: "?", choices: ["a", "b"], answer: 1, why: "So.", ...shown };
+const setups = { before: { tab: "race" }, after: { tab: "trees" } };
+const choice = { ask: "?", choices: ["a", "b"], answer: 1, why: "So.", ...setups };
 const number = { ...choice, choices: undefined, range: [0, 100, 1], percent: true, answer: 30, close: 2 };
 const lesson = {
   id: "it",
@@ -32,11 +32,11 @@ test("a step shows what comes before its question until the answer is there", ()
 });
 
 test("the summary says which question went wrong, which was skipped, and what was right", () => {
-  const found = outcomes(lesson, (_, i) => [0, 31][i]);
-  const told = found.map(({ step, right }) => `${step}: ${right}`);
-  assert.deepEqual(told, ["1: false", "2: true"]);
-  assert.deepEqual(found.map(result), ["○ Question 1: you said “a”, the answer is “b”.", "✓ Question 2: 30%."]);
-  assert.deepEqual(summary(lesson, found), ["In short: the gist.", "You predicted 1 of 2 right."]);
+  const results = outcomes(lesson, (_, i) => [0, 31][i]);
+  const words = results.map(({ step, right }) => `${step}: ${right}`);
+  assert.deepEqual(words, ["1: false", "2: true"]);
+  assert.deepEqual(results.map(result), ["○ Question 1: you said “a”, the answer is “b”.", "✓ Question 2: 30%."]);
+  assert.deepEqual(summary(lesson, results), ["In short: the gist.", "You predicted 1 of 2 right."]);
   const skipped = outcomes(lesson, (_, i) => [1][i]);
   assert.equal(result(skipped[1]), "– Question 2: the answer is 30%.");
   assert.match(summary(lesson, skipped)[1], /1 of 1 right; you skipped 1 of 2/);
@@ -46,9 +46,9 @@ test("the summary says which question went wrong, which was skipped, and what wa
 
 test("notes tell what to say, the answer, what comes next, and the minutes until there", () => {
   const steps = [0, 1, 2, 3];
-  const [own, until] = [minutesOf, minutesUntil].map((minutes) => steps.map((step) => minutes(lesson, step)));
+  const [own, sums] = [minutesOf, minutesUntil].map((minutes) => steps.map((step) => minutes(lesson, step)));
   assert.deepEqual(own, [2, 1, 3, 0]);
-  assert.deepEqual(until, [2, 3, 6, 6]);
+  assert.deepEqual(sums, [2, 3, 6, 6]);
   assert.equal(noteAt(lesson, 0).say, "Say.");
   assert.equal(noteAt(lesson, 1).answer, "Answer: “b”. So.");
   assert.equal(noteAt(lesson, 2).coming, "Next: the summary.");
@@ -57,11 +57,11 @@ test("notes tell what to say, the answer, what comes next, and the minutes until
 });
 
 test("the lectures take 45 and 90 minutes, and each lesson begins when the one before it ends", () => {
-  const [short, whole] = lecturesOf(lessons);
-  assert.deepEqual([short.minutes, whole.minutes], [45, 90]);
-  const all = whole.stops.map((stop) => stop.lesson);
+  const [short, full] = lecturesOf(lessons);
+  assert.deepEqual([short.minutes, full.minutes], [45, 90]);
+  const all = full.stops.map((stop) => stop.lesson);
   assert.deepEqual(all, lessons);
-  for (const { stops, minutes } of [short, whole]) {
+  for (const { stops, minutes } of [short, full]) {
     const ends = [...stops.slice(1).map(({ from }) => from), minutes];
     const last = ({ lesson, from }) => from + minutesUntil(lesson, lastStep(lesson));
     assert.deepEqual(stops.map(last), ends);

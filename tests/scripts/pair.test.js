@@ -36,10 +36,10 @@ const models = (name) => [{ name, role: "target" }];
 const seek = stop; // calls the listeners, as each step through a run does
 
 test("a run with other models than the server's asks the server once", () => {
-  let asked = 0;
+  let calls = 0;
   const answer = { status: "rest", models: models("of the server") };
   show(answer);
-  mountComparison(() => (asked += 1));
+  mountComparison(() => (calls += 1));
   for (const run of ["run 1", "run 2"]) {
     Object.assign(state, { run, setup: { models: models(`of ${run}`) } });
     for (let i = 0; i < 3; i++) {
@@ -47,5 +47,5 @@ test("a run with other models than the server's asks the server once", () => {
       show(answer); // the server's answer
     }
   }
-  assert.equal(asked, 2);
+  assert.equal(calls, 2);
 });

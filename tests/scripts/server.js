@@ -10,9 +10,9 @@ export function serve() {
   const sources = [];
   globalThis.document = { baseURI: "http://server/below/" };
   globalThis.fetch = (address, { body, headers }) =>
-    new Promise((done) => {
+    new Promise((resolve) => {
       const answer = async (value, ok = true) => {
-        done({ ok, json: async () => value });
+        resolve({ ok, json: async () => value });
         await settled();
       };
       posts.push({ address, values: JSON.parse(body), headers, answer });

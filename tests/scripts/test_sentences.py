@@ -35,19 +35,19 @@ def test_the_page_says_what_the_rule_did(node, pair, method, tmp_path):  # noqa:
     )
     trace = tmp_path / "trace.json"
     trace.write_text(run_of.to_json())
-    code, said = run(node, "--input-type=module", "--eval", TELL, trace)
-    assert code == 0, said
-    rounds = json.loads(said)
-    assert all(len(round["decisions"]) >= len(of.tokens) for round, of in zip(rounds, run_of.rounds))
+    code, output = run(node, "--input-type=module", "--eval", TELL, trace)
+    assert code == 0, output
+    rounds = json.loads(output)
+    assert all(len(round["decisions"]) >= len(own.tokens) for round, own in zip(rounds, run_of.rounds))
     sentences = [sentence for round in rounds for _, sentence in round["decisions"]]
     assert not [sentence for sentence in sentences if "undefined" in sentence or "NaN" in sentence]
     raced = METHODS[method].drafter_invariant
     assert any(RACED in sentence for sentence in sentences) == raced
     assert any("u = " in sentence for sentence in sentences) != raced
-    for told, of in zip(rounds, run_of.rounds, strict=True):
-        texts = {node.path: node.text for node in of.nodes}
-        assert told["tested"] == [texts[trial.path] for step in of.steps for trial in step.trials]
-        failed = {trial.path for step in of.steps for trial in step.trials if not trial.accepted}
-        for node_of, out in zip(of.nodes, told["out"], strict=True):
+    for page, ours in zip(rounds, run_of.rounds, strict=True):
+        texts = {node.path: node.text for node in ours.nodes}
+        assert page["tested"] == [texts[trial.path] for step in ours.steps for trial in step.trials]
+        failed = {trial.path for step in ours.steps for trial in step.trials if not trial.accepted}
+        for node_of, out in zip(ours.nodes, page["out"], strict=True):
             assert not out or node_of.status == "rejected"
             assert out or node_of.path not in failed or node_of.status != "rejected"

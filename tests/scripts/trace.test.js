@@ -16,8 +16,8 @@ test("a run that is opened and saved is the same file", () => {
     for (const round of [...file.rounds, ...file.baseline])
       round.nodes = round.nodes.map((node) => ({ ...defaults("Node"), ...node }));
     assert.deepEqual(fromState(runs[name]), file, name);
-    const saved = JSON.stringify(fromState(runs[name]));
-    assert.equal(JSON.stringify(fromState(toRun(parse(saved)))), saved, name);
+    const json = JSON.stringify(fromState(runs[name]));
+    assert.equal(JSON.stringify(fromState(toRun(parse(json)))), json, name);
   }
 });
 
@@ -48,16 +48,16 @@ test("whatever is broken or missing in a file, the message names its place", () 
   const all = [...places(source)];
   assert.ok(all.length > 50);
   for (const [holder, key, name] of all) {
-    const kept = holder[key];
+    const value = holder[key];
     for (const wrong of [{ not: "this" }, undefined, -1.5]) {
       if (wrong === undefined && (Array.isArray(holder) || OPTIONAL.includes(key))) continue;
-      if (wrong === -1.5 && kept === null) continue;
+      if (wrong === -1.5 && value === null) continue;
       if (key === "seconds" && wrong?.not) continue; // all of its fields have defaults
       holder[key] = wrong;
       const isNamed = ({ message }) => message.startsWith(name) && message.includes("should be");
       assert.throws(() => parse(JSON.stringify(source)), isNamed, `${name} = ${wrong}`);
     }
-    holder[key] = kept;
+    holder[key] = value;
   }
   parse(JSON.stringify(source));
 });

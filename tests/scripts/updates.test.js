@@ -7,10 +7,10 @@ import { serve, settled } from "./server.js";
 // A run that has begun. `seen` gets the numbers of the applied updates.
 async function begun({ open } = {}) {
   const { posts, sources } = serve();
-  const seen = [];
+  const updates = [];
   const progress = { run: null, phase: "idle", place: null, message: "" };
   const take = ({ number, phase }) => {
-    seen.push(number);
+    updates.push(number);
     progress.phase = phase ?? "running";
   };
   const live = new Live(progress, take, () => {}, null, open);
@@ -21,7 +21,7 @@ async function begun({ open } = {}) {
   };
   begin();
   await settled();
-  return { live, progress, seen, posts, sources, begin };
+  return { live, progress, seen: updates, posts, sources, begin };
 }
 
 async function answered(options) {
@@ -108,20 +108,20 @@ test("a server that ends early or refuses is told in words, whatever it says", a
 });
 
 test("a run that waits changes nothing but the place, and the first other update may be rejected", async () => {
-  const opened = [];
-  const { progress, seen, sources } = await answered({ open: ({ phase }) => opened.push(phase) && phase !== "error" });
+  const phases = [];
+  const { progress, seen, sources } = await answered({ open: ({ phase }) => phases.push(phase) && phase !== "error" });
   sources[0].update({ waits: true, phase: "waiting", place: { number: 2 } });
-  assert.deepEqual([progress.place, opened, seen], [{ number: 2 }, [], []]);
+  assert.deepEqual([progress.place, phases, seen], [{ number: 2 }, [], []]);
   sources[0].update({ phase: "error" });
-  assert.deepEqual([opened, seen], [["error"], []]);
+  assert.deepEqual([phases, seen], [["error"], []]);
 });
 
 test("on a Space, a run carries the headers that the hub's page gives, and on no other host it asks", async (t) => {
-  const asked = [];
+  const calls = [];
   let hear = null;
   const hub = {
     postMessage(message, origin, [port] = []) {
-      asked.push([message, origin]);
+      calls.push([message, origin]);
       port?.postMessage({ "x-zerogpu-token": "of the visitor" });
     },
   };
@@ -129,10 +129,10 @@ test("on a Space, a run carries the headers that the hub's page gives, and on no
   Object.assign(globalThis, { window: {}, parent: hub, location: { hostname: "127.0.0.1" } });
   globalThis.addEventListener = (kind, listener) => kind === "message" && (hear = listener);
   prepareServer();
-  assert.deepEqual(asked, []);
+  assert.deepEqual(calls, []);
   location.hostname = "someone-space.hf.space";
   prepareServer();
-  assert.deepEqual(asked, [["supports-zerogpu-headers", "https://huggingface.co"]]);
+  assert.deepEqual(calls, [["supports-zerogpu-headers", "https://huggingface.co"]]);
   hear({ data: "supports-zerogpu-headers", origin: "https://evil.example" });
   assert.deepEqual((await begun()).posts[0].headers, { "content-type": "application/json" });
   hear({ data: "supports-zerogpu-headers", origin: "https://huggingface.co" });

@@ -5,40 +5,40 @@ import { state } from "../../assets/shared/store.js";
 import { onceDrawn, onFrame } from "../../assets/shared/view.js";
 
 // Frames that the test lets pass.
-const planned = [];
-globalThis.requestAnimationFrame = (work) => planned.push(work);
-const passFrame = () => planned.splice(0).map((work) => work());
+const frames = [];
+globalThis.requestAnimationFrame = (work) => frames.push(work);
+const passFrame = () => frames.splice(0).map((work) => work());
 
 test("a frame draws each view once with the newest state, and measures when all are written", () => {
-  const seen = [];
+  const times = [];
   const first = onFrame(() => {
-    seen.push("first");
-    onceDrawn(() => seen.push("measured"));
+    times.push("first");
+    onceDrawn(() => times.push("measured"));
   });
-  const second = onFrame(() => seen.push("second"));
+  const second = onFrame(() => times.push("second"));
   for (let i = 0; i < 3; i++) [first, second].map((draw) => draw());
-  assert.equal(planned.length, 1);
+  assert.equal(frames.length, 1);
   passFrame();
-  assert.deepEqual(seen, ["first", "second", "measured"]);
+  assert.deepEqual(times, ["first", "second", "measured"]);
   second();
   passFrame();
-  assert.deepEqual(seen.slice(3), ["second"]);
+  assert.deepEqual(times.slice(3), ["second"]);
 });
 
 test("a view that fails is reported and leaves the others alone", () => {
   const reported = [];
   globalThis.reportError = (error) => reported.push(error.message);
-  let drawn = false;
+  let isDrawn = false;
   const broken = onFrame(() => {
     throw new Error("broken");
   });
   const whole = onFrame(() => {
-    drawn = true;
+    isDrawn = true;
   });
   broken();
   whole();
   passFrame();
-  assert.deepEqual([drawn, reported], [true, ["broken"]]);
+  assert.deepEqual([isDrawn, reported], [true, ["broken"]]);
 });
 
 test("there is motion for the next round, not for one of several that come with one update", () => {

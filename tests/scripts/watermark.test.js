@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { pValue } from "../../assets/shared/labels.js";
 import { decades } from "../../assets/shared/p_values.js";
-import { about, level, many, pValueOf, rows } from "../../assets/watermark/words.js";
+import { about, inWords, level, pValueOf, rows } from "../../assets/watermark/words.js";
 
 test("p-values and their inverses are read as people say them", () => {
   assert.deepEqual([1, 0.39, 0.0025, 2.24e-11, 1e-40].map(pValue), ["1", "0.39", "0.0025", "2.2e−11", "1e−40"]);
-  assert.deepEqual([1, 2.6, 400, 46e9, 1e22].map(many), ["1", "2.6", "400", "46 billion", "10²²"]);
+  assert.deepEqual([1, 2.6, 400, 46e9, 1e22].map(inWords), ["1", "2.6", "400", "46 billion", "10²²"]);
   assert.deepEqual([pValueOf([0.5, 0.39]), pValueOf([0.5, 0])], ["p = 0.39", "p < 1e−300"]);
 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { around, change, parting, reason, verdict } from "../../assets/compare/diff.js";
 import { reachedWords } from "../../assets/decode/optimum.js";
-import { feedback, isRight, said } from "../../assets/lessons/question.js";
+import { feedback, isRight, textOf } from "../../assets/lessons/question.js";
 import { bounded, caught, verdict as judged, statistic } from "../../assets/losslessness/words.js";
 import { digits, percent, quoted, share, shortened, visible } from "../../assets/shared/labels.js";
 import { Totals } from "../../assets/shared/totals.js";
@@ -17,9 +17,9 @@ const lane = (text, phase = "finished") => ({
 test("no sign of a token is invisible or turns the text around, whatever the model writes", () => {
   const harmful = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/u;
   for (let point = 0; point < 0x3000; point++) {
-    const shown = visible(String.fromCodePoint(point));
-    assert.doesNotMatch(shown, harmful, point.toString(16));
-    assert.ok(shown.length > 0);
+    const text = visible(String.fromCodePoint(point));
+    assert.doesNotMatch(text, harmful, point.toString(16));
+    assert.ok(text.length > 0);
   }
   assert.equal(visible(" a\n\t\u0007"), "␣a⏎⇥[U+0007]");
   assert.equal(visible(""), "…");
@@ -92,11 +92,11 @@ test("the reason fits the method, the temperature and the precision", () => {
 
 test("the place where texts part is shown whole, with a little on both sides", () => {
   const { tokens } = lane("abcdefghij".repeat(8));
-  for (const at of [0, 3, 40, 79]) {
-    const shown = around(tokens, at);
-    assert.equal(shown.token, tokens[at].text);
-    assert.equal(shown.before.startsWith("…"), at > 28);
-    assert.equal(shown.after.endsWith("…"), tokens.length - at - 1 > 28);
+  for (const place of [0, 3, 40, 79]) {
+    const excerpt = around(tokens, place);
+    assert.equal(excerpt.token, tokens[place].text);
+    assert.equal(excerpt.before.startsWith("…"), place > 28);
+    assert.equal(excerpt.after.endsWith("…"), tokens.length - place - 1 > 28);
   }
   assert.equal(around(tokens, 80).token, "");
 });
@@ -108,8 +108,8 @@ test("a change of a column tells what it did to the text", () => {
 });
 
 const CHECK = { phase: "done", setup: { decodes: 4000, fault: null }, decodes: 4000 };
-const about = { alarm: 0.001, faults: { swapped: "draft and target swapped" } };
-const over = (p, more = {}) => judged({ ...CHECK, chi_square: [20, 10, p], ...more }, about);
+const setup = { alarm: 0.001, faults: { swapped: "draft and target swapped" } };
+const over = (p, more = {}) => judged({ ...CHECK, chi_square: [20, 10, p], ...more }, setup);
 
 test("a losslessness check is judged by its p-value alone, and named by its fault", () => {
   const fault = { setup: { decodes: 4000, fault: "swapped" } };
@@ -132,7 +132,7 @@ test("a prediction is right within its margin, and the answer is said either way
   const choice = { choices: ["more", "less"], answer: 1 };
   const right = [38.9, 39, 45, 45.1].filter((value) => isRight(number, value));
   assert.deepEqual(right, [39, 45]);
-  assert.equal(said(number, 42), "42%");
+  assert.equal(textOf(number, 42), "42%");
   for (const value of [0, 30, 42, 44, 100]) assert.ok(feedback(number, value).includes("42%"));
   assert.match(feedback(choice, 1), /^✓/);
   assert.match(feedback(choice, 0), /^○ You predicted “more”; the answer is “less”/);
@@ -149,9 +149,9 @@ test("what a run reached of the optimum is told with its chance, or why it is no
   assert.match(note, /^accepted at 2 of 3 positions with drafts; .* at 1\.5 ± 1\.7 of them \(95%\)$/);
   assert.match(reachedWords(totals, { method: "traversal" }).note, /several positions at once/);
   assert.equal(reachedWords(totals, { method: "ersd", topology: "context" }).share, "–");
-  const before = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps: [{ kind: "accepted" }] }]);
-  assert.deepEqual(reachedWords(before, { method: "gsd" }), { share: "–", note: "this record does not contain it" });
-  assert.equal(reachedWords(before, { method: "ar" }).note, "nothing is drafted");
+  const first = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps: [{ kind: "accepted" }] }]);
+  assert.deepEqual(reachedWords(first, { method: "gsd" }), { share: "–", note: "this record does not contain it" });
+  assert.equal(reachedWords(first, { method: "ar" }).note, "nothing is drafted");
   assert.equal(reachedWords(new Totals(), null).note, "");
   const large = { kind: "accepted", optimum: null, winner_q: 3 };
   const several = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps: [large] }]);

@@ -14,23 +14,23 @@ def _as_before(monkeypatch):
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "")
 
 
-def seen(*forwarded, proxies="127.0.0.1"):
+def visitor_address(*forwarded, proxies="127.0.0.1"):
     """The address of a request from this machine, in an app of a uvicorn with these trusted proxies.
 
     forwarded: the values of the headers X-Forwarded-For."""
-    got = []
+    addresses = []
 
     async def app(scope, receive, send):
-        got.append(address(scope))
+        addresses.append(address(scope))
 
     headers = [(b"x-forwarded-for", value.encode("latin-1")) for value in forwarded]
     scope = {"type": "http", "client": ("127.0.0.1", 5000), "headers": headers}
     asyncio.run(ProxyHeadersMiddleware(app, proxies)(scope, None, None))
-    return got[0]
+    return addresses[0]
 
 
 def test_without_proxies_nobody_is_believed():
-    assert seen("198.51.100.1", proxies=options.proxies(options.parse([]), {})) == "127.0.0.1"
+    assert visitor_address("198.51.100.1", proxies=options.proxies(options.parse([]), {})) == "127.0.0.1"
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,11 @@ def test_without_proxies_nobody_is_believed():
     ],
 )
 def test_whatever_is_invented_the_address_stays_that_which_the_first_proxy_saw(headers):
-    assert seen(*headers, proxies=options.PRIVATE) == "8.8.4.4"
+    assert visitor_address(*headers, proxies=options.PRIVATE) == "8.8.4.4"
 
 
 @pytest.mark.parametrize(
-    ("entry", "shown"),
+    ("entry", "expected"),
     [
         ("198.51.100.1", "198.51.100.1"),
         ("198.51.100.1:4711", "198.51.100.1"),
@@ -56,13 +56,13 @@ def test_whatever_is_invented_the_address_stays_that_which_the_first_proxy_saw(h
         ("2001:DB8:1:2::", "2001:db8:1:2::/64"),
     ],
 )
-def test_one_visitor_has_one_address_however_it_is_written(entry, shown):
-    assert seen(entry) == shown
+def test_one_visitor_has_one_address_however_it_is_written(entry, expected):
+    assert visitor_address(entry) == expected
 
 
-@pytest.mark.parametrize(("client", "shown"), [(None, ""), (("unknown", 0), "unknown")])
-def test_a_socket_of_this_machine_has_none_and_a_name_without_a_number_is_kept(client, shown):
-    assert address({"type": "http", "client": client}) == shown
+@pytest.mark.parametrize(("client", "expected"), [(None, ""), (("unknown", 0), "unknown")])
+def test_a_socket_of_this_machine_has_none_and_a_name_without_a_number_is_kept(client, expected):
+    assert address({"type": "http", "client": client}) == expected
 
 
 @pytest.mark.parametrize(

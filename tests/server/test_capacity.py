@@ -18,7 +18,7 @@ from tests.helpers.distributions import markov_pair
 
 @pytest.fixture(autouse=True)
 def unknown(monkeypatch):
-    monkeypatch.setattr(capacity, "_known", FEWEST)
+    monkeypatch.setattr(capacity, "_num_runs", FEWEST)
 
 
 def measured(pair, monkeypatch, one, of_each):
@@ -47,8 +47,8 @@ def test_a_round_of_all_has_its_time(one, of_each, runs, monkeypatch):
 
 @pytest.mark.parametrize(("fit", "runs"), [(3, 3), (0, 1), (20, 20)])
 def test_runs_take_half_of_the_memory_that_is_free(pair, fit, runs, monkeypatch):
-    needed = sum(memory.need_of_run(model, model.vocab_size) for model in (pair.target, pair.draft))
-    monkeypatch.setattr(free_memory, "free", lambda where: int((2 * fit + 1) * needed))
+    bytes_of_run = sum(memory.need_of_run(model, model.vocab_size) for model in (pair.target, pair.draft))
+    monkeypatch.setattr(free_memory, "free", lambda where: int((2 * fit + 1) * bytes_of_run))
     assert measured(pair, monkeypatch, 0.01, 0.001) == runs
 
 
@@ -62,7 +62,7 @@ def test_a_real_measurement_bounds_the_line(pair, monkeypatch):
     capacity.measure(pair, Queue())
     assert capacity.known() >= FEWEST
     assert seats._runs().seats == min(capacity.known(), limits.current().seats)
-    monkeypatch.setattr(capacity, "_known", 3)
+    monkeypatch.setattr(capacity, "_num_runs", 3)
     assert seats._runs().seats == 3
 
 
@@ -79,12 +79,12 @@ def test_the_pair_that_is_present_last_is_the_one_that_is_measured(monkeypatch):
         return next(seats for seats, each in pairs.items() if each is pair)
 
     monkeypatch.setattr(capacity, "measuring", measuring)
-    served = shared(pairs[20])
+    shared_pair = shared(pairs[20])
     with ThreadPoolExecutor() as threads:
-        threads.submit(capacity.measure, served, Queue())
+        threads.submit(capacity.measure, shared_pair, Queue())
         assert first.wait(10)
-        served.exchange(pairs[30])
-        second = threads.submit(capacity.measure, served, Queue())
+        shared_pair.exchange(pairs[30])
+        second = threads.submit(capacity.measure, shared_pair, Queue())
         wait([second], 0.2)
         release.set()
     assert capacity.known() == 30
@@ -96,10 +96,10 @@ def test_models_without_a_draft_are_measured_too():
 
 
 def test_where_it_can_not_be_found_out_a_few_are_taken(monkeypatch, caplog):
-    monkeypatch.setattr(capacity, "_known", 50)
+    monkeypatch.setattr(capacity, "_num_runs", 50)
     capacity.measure(object(), Queue())  # no pair in this process
     assert capacity.known() == FEWEST
-    monkeypatch.setattr(capacity, "_known", 50)
+    monkeypatch.setattr(capacity, "_num_runs", 50)
     monkeypatch.setattr(capacity, "_seconds", lambda pair, runs: 1 / 0)
     capacity.measure(markov_pair(6), Queue())
     assert capacity.known() == FEWEST

@@ -49,20 +49,20 @@ def test_what_the_page_does_not_use_is_not_there(url, request_line):
 
 
 def test_every_route_of_the_list_is_one_that_gradio_has_or_ours(url):
-    asked = [
+    lines = [
         *("GET /", "GET /config", "GET /gradio_api/info", "GET /gradio_api/startup-events"),
         *("GET /files/main.js", "GET /gradio_api/app_id", "GET /gradio_api/queue/status"),
         *("POST /gradio_api/queue/join", "POST /gradio_api/cancel", "POST /gradio_api/reset"),
         *("POST /gradio_api/call/decode", "POST /gradio_api/call/v2/decode", "POST /ask/models/state"),
     ]
-    for line in asked:
+    for line in lines:
         method, path = line.split()
         answer = httpx.request(method, url + path, json={}, timeout=30)
         assert answer.status_code == 200 if method == "GET" else answer.status_code not in (404, 405), line
-    used = [*(line.split()[1] for line in asked), "/gradio_api/queue/data", "/gradio_api/call/decode/a"]
+    paths = [*(line.split()[1] for line in lines), "/gradio_api/queue/data", "/gradio_api/call/decode/a"]
     # this project's code answers the routes that this process has added
-    listed = [route.path for route in routes.ROUTES if not route.answers]
-    assert [path.pattern for path in listed if not any(map(path.fullmatch, used))] == []
+    patterns = [route.path for route in routes.ROUTES if not route.answers]
+    assert [path.pattern for path in patterns if not any(map(path.fullmatch, paths))] == []
 
 
 LONG = "/a" * 3_000
@@ -97,8 +97,8 @@ def test_only_known_names_are_answered(url, host, status):
 
 
 def test_names_can_be_stated_and_behind_a_proxy_any_is_taken(monkeypatch):
-    wanted = SimpleNamespace(names="page.example.org, other.example:80", host="box.example")
-    names = options.names(wanted, {"SPACE_HOST": "someone-space.hf.space"})
+    settings = SimpleNamespace(names="page.example.org, other.example:80", host="box.example")
+    names = options.names(settings, {"SPACE_HOST": "someone-space.hf.space"})
     assert names == {"page.example.org", "other.example", "box.example", "someone-space.hf.space"}
     monkeypatch.setattr(hosts, "_names", names)
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "")
@@ -133,8 +133,8 @@ CROSS = [
 def test_a_strangers_page_cannot_send_anything(url, path, headers):
     answer = httpx.post(url + path, content="{}", headers={"content-type": "application/json"} | headers)
     assert (answer.status_code, "own page" in answer.text) == (403, True)
-    said = answer.json()["detail"]
-    assert all(value in said for value in headers.values()), "the answer says what was compared"
+    detail = answer.json()["detail"]
+    assert all(value in detail for value in headers.values()), "the answer says what was compared"
 
 
 def test_a_page_whose_foreign_name_leads_to_this_server_cannot_send_anything(url):
@@ -166,8 +166,8 @@ OWN = {
 
 @pytest.mark.parametrize("headers", OWN.values(), ids=OWN)
 def test_the_own_page_can(url, headers):
-    told = {"content-type": "application/json"} | headers
-    assert httpx.post(f"{url}/class/join", content='{"room": "A"}', headers=told).status_code == 404
+    all_headers = {"content-type": "application/json"} | headers
+    assert httpx.post(f"{url}/class/join", content='{"room": "A"}', headers=all_headers).status_code == 404
 
 
 # ---------------------------------------------------------------- heads of answers
@@ -189,13 +189,13 @@ def test_pages_say_who_may_frame_them_and_what_they_may_load(url, path):
 
 def test_a_space_is_shown_in_the_hubs_frames(monkeypatch):
     monkeypatch.setenv("SPACE_ID", "someone/decoding")
-    page = asyncio.run(asked(guard.Guard(HTMLResponse("x")), "/"))
+    page = asyncio.run(fetch(guard.Guard(HTMLResponse("x")), "/"))
     assert policy_of(page)["frame-ancestors"] == f"'self' {guard.HUB}"
 
 
 def test_the_messages_of_a_run_pass_a_proxy_at_once():
     answer = Response("x", media_type="text/event-stream")
-    stream = asyncio.run(asked(guard.Guard(answer), "/gradio_api/queue/data"))
+    stream = asyncio.run(fetch(guard.Guard(answer), "/gradio_api/queue/data"))
     assert stream.headers["x-accel-buffering"] == "no"
 
 
@@ -212,7 +212,7 @@ def received(messages, pauses):
         return message
 
     async def read():
-        bound = guard._within(0.2, receive)
+        bound = guard._with_deadline(0.2, receive)
         return [await bound() for _ in pauses]
 
     return asyncio.run(read())
@@ -241,41 +241,41 @@ def at(monkeypatch):
 
 
 def test_an_address_may_come_all_at_once_and_then_at_its_pace(monkeypatch):
-    now, held = at(monkeypatch), Buckets(1000, 100)
-    assert [held.take("a", 200) for _ in range(5)] == [0.0] * 5
-    assert held.take("a", 200) == pytest.approx(2)
-    assert held.take("b", 200) == 0
+    now, buckets = at(monkeypatch), Buckets(1000, 100)
+    assert [buckets.take("a", 200) for _ in range(5)] == [0.0] * 5
+    assert buckets.take("a", 200) == pytest.approx(2)
+    assert buckets.take("b", 200) == 0
     now[0] += 2
-    assert held.take("a", 100) == pytest.approx(1)
+    assert buckets.take("a", 100) == pytest.approx(1)
     now[0] += 1000
-    assert [held.take("a", 500) for _ in range(3)] == pytest.approx([0, 0, 5])
+    assert [buckets.take("a", 500) for _ in range(3)] == pytest.approx([0, 0, 5])
 
 
 def test_who_asks_far_too_much_is_refused_and_soon_welcome_again(monkeypatch):
-    now, held = at(monkeypatch), Buckets(100, 100)
+    now, limiter = at(monkeypatch), Buckets(100, 100)
     for _ in range(100):
-        held.take("a", 500)
+        limiter.take("a", 500)
     with pytest.raises(HTTPException, match="too many requests from your address") as refused:
-        asyncio.run(held.wait("a", 1))
+        asyncio.run(limiter.wait("a", 1))
     assert refused.value.status_code == 429
     now[0] += 2 * buckets.LONGEST + 0.1
-    asyncio.run(held.wait("a", 1))
+    asyncio.run(limiter.wait("a", 1))
 
 
 def test_whoever_is_a_little_too_fast_waits():
-    held = Buckets(10, 100)
+    buckets = Buckets(10, 100)
     start = time.monotonic()
-    asyncio.run(held.wait("a", 30))
+    asyncio.run(buckets.wait("a", 30))
     assert time.monotonic() - start > 0.15
 
 
 def test_buckets_of_invented_addresses_are_forgotten():
-    held = Buckets(10, 1)
-    held.take("early", 10**9)
-    assert held.take("early", 0) > 0
+    limiter = Buckets(10, 1)
+    limiter.take("early", 10**9)
+    assert limiter.take("early", 0) > 0
     for number in range(buckets.ADDRESSES):
-        held.take(str(number), 1)
-    assert held.take("early", 0) == 0
+        limiter.take(str(number), 1)
+    assert limiter.take("early", 0) == 0
 
 
 @pytest.mark.parametrize(
@@ -286,19 +286,19 @@ def test_buckets_of_invented_addresses_are_forgotten():
     ],
 )
 def test_a_class_behind_one_address_presses_at_once(cost, students, each):
-    held = guard.Guard(None).buckets
-    assert max(held.take("a", cost) for _ in range(students * each)) == 0
+    buckets = guard.Guard(None).buckets
+    assert max(buckets.take("a", cost) for _ in range(students * each)) == 0
 
 
 def test_a_full_room_behind_one_address_is_served_for_an_hour(monkeypatch):
     """Every 30 seconds 400 students propose a word for a round, all at once."""
-    now, held = at(monkeypatch), guard.Guard(None).buckets
+    now, buckets = at(monkeypatch), guard.Guard(None).buckets
     for second in range(0, 3600, 30):
         now[0] = float(second)
-        assert max(held.take("a", 5) for _ in range(limits.current().students_per_room)) == 0
+        assert max(buckets.take("a", 5) for _ in range(limits.current().students_per_room)) == 0
 
 
-async def asked(fence, path="/gradio_api/app_id", posted=None, **headers):
+async def fetch(fence, path="/gradio_api/app_id", posted=None, **headers):
     """The answer of an app behind the guard to a GET, or to a POST with a body."""
     kind = {} if posted is None else {"content-type": "application/json"}
     transport = httpx.ASGITransport(fence, client=("192.0.2.1", 1))
@@ -311,10 +311,10 @@ def test_what_starts_work_is_paid_and_what_is_looked_at_is_not():
     fence = guard.Guard(Response("x"))
     fence.buckets.take("192.0.2.1", 10**9)
     paid = [
-        asyncio.run(asked(fence, f"/gradio_api/{path}", b"{}")).status_code
+        asyncio.run(fetch(fence, f"/gradio_api/{path}", b"{}")).status_code
         for path in ("queue/join", "call/a")
     ]
-    free = [asyncio.run(asked(fence, f"/gradio_api/{path}")).status_code for path in ("app_id", "call/a/b")]
+    free = [asyncio.run(fetch(fence, f"/gradio_api/{path}")).status_code for path in ("app_id", "call/a/b")]
     assert (paid, free) == ([429] * 2, [200] * 2)
 
 
@@ -325,7 +325,7 @@ def test_what_starts_work_is_paid_and_what_is_looked_at_is_not():
 def test_an_error_is_one_line_of_the_log_and_its_traceback_is_asked_for(caplog, level):
     fence = guard.Guard(AsyncMock(side_effect=OSError("disk\nfull " * 100)))
     with caplog.at_level(level):
-        answer = asyncio.run(asked(fence))
+        answer = asyncio.run(fetch(fence))
     assert answer.status_code == 500
     assert b"disk" not in answer.content
     [line] = [record.getMessage() for record in caplog.records if record.name == guard.__name__]
@@ -340,20 +340,20 @@ def test_an_error_after_the_answer_began_is_told_too(caplog):
         await Response("x")(scope, receive, send)
         raise OSError("late")
 
-    assert asyncio.run(asked(guard.Guard(app))).content == b"x"
+    assert asyncio.run(fetch(guard.Guard(app))).content == b"x"
     assert "OSError('late')" in caplog.text
 
 
 def test_a_file_that_was_changed_is_served_as_it_is_now(url):
     script = ASSETS / "page" / "setup.js"
-    before = script.stat()
+    times = script.stat()
     first = get(url, "/").text
     try:
-        os.utime(script, (before.st_atime, before.st_mtime - 100))
+        os.utime(script, (times.st_atime, times.st_mtime - 100))
         # the version of all scripts, from the times of their last changes
         assert get(url, "/").text != first
     finally:
-        os.utime(script, ns=(before.st_atime_ns, before.st_mtime_ns))
+        os.utime(script, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert get(url, "/").text == first
 
 

@@ -46,9 +46,9 @@ def test_a_pair_in_memory_is_exchanged_for_all_later_uses():
     pair = shared(SimpleNamespace(target="old"))
     assert pair.loaded
     assert shared(pair) is pair
-    begun = present(pair)
+    old = present(pair)
     pair.exchange(SimpleNamespace(target="new"))
-    assert (begun.target, pair.target, present(pair).target) == ("old", "new", "new")
+    assert (old.target, pair.target, present(pair).target) == ("old", "new", "new")
 
 
 @pytest.mark.parametrize(("width", "threads"), [(10, 1), (5000, _ALL_THREADS)])

@@ -40,15 +40,15 @@ def test_a_variable_that_is_no_number_is_named():
 def test_every_option_with_a_variable_names_it_in_the_help(capsys):
     with pytest.raises(SystemExit):
         options.parse(["--help"], {})
-    told = capsys.readouterr().out
+    help_text = capsys.readouterr().out
     for name in [name for group in options.GROUPS.values() for name in group]:
         variable = f"SPECDEC_{name.upper().replace('-', '_')}"
-        assert f"--{name}" in told
-        assert (variable in told) == (name not in ("host", "port", "share")), variable
+        assert f"--{name}" in help_text
+        assert (variable in help_text) == (name not in ("host", "port", "share")), variable
 
 
 @pytest.mark.parametrize(
-    ("limit", "asked", "message"),
+    ("limit", "changes", "message"),
     [
         ({"new_tokens": 10}, {"max_new_tokens": 11}, "length = 11 is not a whole number from 1 to 10"),
         ({"draft_tokens": 3}, {"k": 4}, "k = 4 is not a whole number from 1 to 3"),
@@ -64,14 +64,14 @@ def test_every_option_with_a_variable_names_it_in_the_help(capsys):
         ),
     ],
 )
-def test_a_limit_that_bites_is_told(pair, bounds, limit, asked, message):
+def test_a_limit_that_bites_is_told(pair, bounds, limit, changes, message):
     bounds(**limit)
-    assert told(pair, asked).removesuffix(".") == message
+    assert message_of(pair, changes).removesuffix(".") == message
 
 
-def told(pair, asked):
+def message_of(pair, changes):
     """The message of a run with these settings, which fails."""
-    settings = VisitorSettings(**({"prompt": "Once", "max_new_tokens": 4, "k": 2, "seed": 1} | asked))
+    settings = VisitorSettings(**({"prompt": "Once", "max_new_tokens": 4, "k": 2, "seed": 1} | changes))
     updates = [json.loads(update) for update in run.updates(pair, settings)]
     [last] = [update for update in updates if not update.get("waits")]
     assert last["phase"] == "error"
@@ -79,7 +79,7 @@ def told(pair, asked):
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("changes", "message"),
     [
         ({"prompt": None}, "prompt = None is not a text"),
         ({"prompt": {"a": "x" * 1000}}, "prompt = {'a'"),
@@ -106,14 +106,14 @@ def told(pair, asked):
         ({"chat": True, "history": ("Hi", "x" * 20_000)}, "The conversation is too long: 20,002 characters"),
     ],
 )
-def test_values_of_the_wrong_kind_are_told_and_cut_short(pair, asked, message):
-    said = told(pair, asked)
-    assert said.startswith(message)
-    assert len(said) < 200
+def test_values_of_the_wrong_kind_are_told_and_cut_short(pair, changes, message):
+    text = message_of(pair, changes)
+    assert text.startswith(message)
+    assert len(text) < 200
 
 
 @pytest.mark.parametrize(
-    ("asked", "unused"),
+    ("changes", "unused"),
     [
         ({"method": "ar"}, ["topology", "k", "drafter", "baseline", "tree"]),
         ({"drafter": "copies"}, ["topology", "k", "tree"]),
@@ -121,7 +121,7 @@ def test_values_of_the_wrong_kind_are_told_and_cut_short(pair, asked, message):
         ({"chat": False}, ["history"]),
     ],
 )
-def test_a_setting_that_the_run_does_not_use_is_not_checked_and_has_its_default(asked, unused):
+def test_a_setting_that_the_run_does_not_use_is_not_checked_and_has_its_default(changes, unused):
     wrong = dict.fromkeys(unused, -1)
-    checked = VisitorSettings(**({"prompt": "Once", "chat": True} | asked | wrong)).checked()
+    checked = VisitorSettings(**({"prompt": "Once", "chat": True} | changes | wrong)).checked()
     assert [getattr(checked, name) for name in unused] == [TABLE[name].setting.default for name in unused]

@@ -93,8 +93,8 @@ def state_of(page):
 
 def load(page, target, draft, **more):
     """The updates for a visitor who loads own models."""
-    wanted = {"pair": OWN, "target": target, "draft": draft, "dtype": "float32", "device": "cpu"}
-    return listened(page.streams["load_pair"](**(wanted | more)))
+    settings = {"pair": OWN, "target": target, "draft": draft, "dtype": "float32", "device": "cpu"}
+    return listened(page.streams["load_pair"](**(settings | more)))
 
 
 def listened(updates):
@@ -131,13 +131,13 @@ def test_the_pair_before_is_freed_and_a_run_ends_with_what_it_began(root):
     first = next(running)
     assert loaded(own(root, "gpt2-target", "gpt2-draft"), pair)["status"] == "ready"
     assert present(pair).target.name.endswith("gpt2-target")
-    whole = [first, *running]
+    rounds = [first, *running]
     alone = specdec.generate(
         running.pair, "the cat", topology=specdec.topology.sequence(4), max_new_tokens=12, seed=1
     )
-    assert [token.id for round in whole for token in round.tokens] == alone.token_ids
+    assert [token.id for round in rounds for token in round.tokens] == alone.token_ids
     assert target() is not None
-    del running, alone, whole, first
+    del running, alone, rounds, first
     gc.collect()
     assert target() is None
 
@@ -168,11 +168,11 @@ def test_what_can_not_be_loaded_leaves_the_pair_and_says_why(root, embedded, mon
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     pair = shared(embedded)
     try:
-        told = loaded(own(root, target, "llama-draft"), pair)["message"]
+        text = loaded(own(root, target, "llama-draft"), pair)["message"]
     except ValueError as error:
-        told = str(error)
-    assert message in told
-    assert str(root) not in told
+        text = str(error)
+    assert message in text
+    assert str(root) not in text
     assert pair.load() is embedded
 
 
@@ -201,19 +201,19 @@ def test_a_broken_folder_or_file_is_explained_without_its_place(embedded, tmp_pa
 
 
 def test_a_model_is_fetched_from_a_hub_with_its_bytes_reported_and_then_needs_no_network(hub, monkeypatch):
-    told = []
-    pair = specdec.load_pair("tests/target", "tests/draft", dtype="float32", report=told.append)
+    reports = []
+    pair = specdec.load_pair("tests/target", "tests/draft", dtype="float32", report=reports.append)
     assert (pair.target.name, pair.draft.name) == ("tests/target", "tests/draft")
     fetched = [
-        progress for progress in told if (progress.stage, progress.name) == ("fetching", "tests/target")
+        progress for progress in reports if (progress.stage, progress.name) == ("fetching", "tests/target")
     ]
     assert [progress.done for progress in fetched] == sorted(progress.done for progress in fetched)
     weights = (hub.models["tests/target"] / "model.safetensors").stat().st_size
     assert weights < fetched[-1].done == fetched[-1].total < 2 * weights
-    assert {progress.stage for progress in told} == {"asking", "fetching", "reading", "checking"}
-    sent = hub.sent
+    assert {progress.stage for progress in reports} == {"asking", "fetching", "reading", "checking"}
+    num_bytes = hub.sent
     specdec.load_pair("tests/target", "tests/draft")
-    assert hub.sent - sent < 100_000  # lists of files, without weights
+    assert hub.sent - num_bytes < 100_000  # lists of files, without weights
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert specdec.load_pair("tests/target", "tests/draft").target.name == "tests/target"
 
@@ -246,23 +246,23 @@ def test_what_breaks_a_download_off_is_told_in_words(hub, embedded, monkeypatch)
 def test_two_loads_at_once_report_their_own_weights(root):
     """The only hook for progress that transformers has would give the progress of one load to the other."""
     names = [str(root / name) for name in ("llama-target", "gpt2-target")]
-    told = {name: [] for name in names}
-    begun = threading.Barrier(2)
+    reports = {name: [] for name in names}
+    start = threading.Barrier(2)
 
     def load(name):
         def report(progress):
             if progress.stage == "reading":
-                told[name].append(progress)
+                reports[name].append(progress)
                 time.sleep(0.01)  # makes both loads read at the same time
 
-        begun.wait(60)
+        start.wait(60)
         specdec.load_pair(name, report=report)
 
     with ThreadPoolExecutor() as threads:
         list(threads.map(load, names))
     for name in names:
-        counted = told[name][1:]  # the first report only says that reading begins
-        assert {progress.name for progress in told[name]} == {name}
+        counted = reports[name][1:]  # the first report only says that reading begins
+        assert {progress.name for progress in reports[name]} == {name}
         assert [progress.done for progress in counted] == list(range(counted[-1].total))
 
 
@@ -271,8 +271,8 @@ def test_a_hub_says_no(hub, embedded, tmp_path):
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     hub.models |= {"tests/gated": hub.models["tests/target"], "tests/pickled": pickled}
     hub.gated.add("tests/gated")
-    said = {"tests/unknown": "not found on the hub", "tests/gated": "gated", "tests/pickled": "safetensors"}
-    for name, message in said.items():
+    says = {"tests/unknown": "not found on the hub", "tests/gated": "gated", "tests/pickled": "safetensors"}
+    for name, message in says.items():
         state = loaded(Choice("t", name, "tests/draft", "cpu"), shared(embedded))
         assert state["status"] == "failed"
         assert message in state["message"]
@@ -302,14 +302,14 @@ def test_a_download_is_cancelled_in_its_middle_and_goes_on_later(hub, embedded):
 
 def test_reading_weights_is_cancelled_between_two_of_them(root):
     def stop_at(progress):
-        told.append(progress)
+        reports.append(progress)
         if progress.stage == "reading" and progress.done == 3:
             raise Closed
 
-    told = []
+    reports = []
     with pytest.raises(Closed):
         specdec.load_pair(root / "llama-target", report=stop_at)
-    assert told[-1].total > 3
+    assert reports[-1].total > 3
 
 
 def test_folders_beside_the_servers_own_files_are_not_among_those_it_offers(tmp_path, monkeypatch):
@@ -321,13 +321,13 @@ def test_folders_beside_the_servers_own_files_are_not_among_those_it_offers(tmp_
 
 
 def test_only_listed_pairs_where_the_rule_says_so():
-    listed = Access(LISTED)
-    for known in known_pairs.PAIRS:
-        choice = listed.choice(known.name, "ignored", "ignored", "auto", "auto")
-        assert choice.target == (known.shipped or known.target.hub_id)
+    access = Access(LISTED)
+    for pair in known_pairs.PAIRS:
+        choice = access.choice(pair.name, "ignored", "ignored", "auto", "auto")
+        assert choice.target == (pair.shipped or pair.target.hub_id)
     for name in (OWN, "qwen", "", None, ["stories"], {}):
         with pytest.raises(ValueError, match=r"listed|not one of|not a name"):
-            listed.choice(name, "/etc", "/etc", "auto", "auto")
+            access.choice(name, "/etc", "/etc", "auto", "auto")
     with pytest.raises(ValueError, match="chosen"):
         Access(FIXED).choice("stories", "", "", "auto", "auto")
 
@@ -351,11 +351,11 @@ def test_only_listed_pairs_where_the_rule_says_so():
     ],
 )
 def test_the_rule_and_the_key_fit_who_can_reach_the_page(options, environment, rule):
-    found = allowed(options, environment)
-    assert found.rule == rule
+    access = allowed(options, environment)
+    assert access.rule == rule
     local = options in ([], ["--host", "127.0.0.1"], ["--proxy", "0"]) and not environment
-    assert (found.key is None) == (local or rule == FIXED)
-    assert found.key is None or (len(found.key) >= 16 and found.key not in repr(found))
+    assert (access.key is None) == (local or rule == FIXED)
+    assert access.key is None or (len(access.key) >= 16 and access.key not in repr(access))
     assert (
         allowed([*options, "--models", "listed", "--models-key", "mellon-mellon"], {}).key == "mellon-mellon"
     )
@@ -397,13 +397,13 @@ WANTED = ("llama-target", "llama-draft")
 
 def test_a_load_is_begun_and_cancelled_by_whoever_has_the_key_and_by_no_stranger(public):
     for key in ("", "open", None, 5, ["open-sesame"], "\ud800", "open-sesame "):
-        [told] = load(public, *WANTED, key=key)
-        assert told["error"] == "The key is not the one that the server printed at its start."
+        [answer] = load(public, *WANTED, key=key)
+        assert answer["error"] == "The key is not the one that the server printed at its start."
         assert state_of(public)["status"] == "rest"
     cancel, updates = public.functions["models/cancel"], load(public, *WANTED, key="open-sesame")
     assert next(updates)["status"] == "loading"
-    for asked in ({}, {"key": "x"}, {"key": "\ud800"}, {"key": 5}, None, {"key": None}):
-        assert "error" in cancel(asked)
+    for body in ({}, {"key": "x"}, {"key": "\ud800"}, {"key": 5}, None, {"key": None}):
+        assert "error" in cancel(body)
     assert state_of(public)["status"] == "loading"
     assert cancel({"key": "open-sesame"})["status"] in ("cancelling", "cancelled")
     assert list(updates)[-1]["status"] == "cancelled"
@@ -422,8 +422,8 @@ def test_a_load_ends_when_its_visitor_leaves(public):
 def test_where_no_thread_is_left_a_load_is_refused_and_the_next_one_begins(public, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
-        [told] = load(public, *WANTED, key="open-sesame")
-    assert "no thread left" in told["error"]
+        [answer] = load(public, *WANTED, key="open-sesame")
+    assert "no thread left" in answer["error"]
     assert next(load(public, *WANTED, key="open-sesame"))["status"] == "loading"
 
 
@@ -465,12 +465,12 @@ def test_a_chat_template_writes_the_prompt_where_there_is_one(root, embedded):
 
 
 def test_the_panel_tells_about_each_known_pair():
-    for known in known_pairs.PAIRS:
-        about = models_panel.about({"pair": known.name, "device": "cpu"})["words"]
-        if known.target is not None:
-            assert known.target.hub_id in about
-            assert known.target.licence in about
-            assert about.count("GB") >= 4 or known.shipped
+    for pair in known_pairs.PAIRS:
+        about = models_panel.about({"pair": pair.name, "device": "cpu"})["words"]
+        if pair.target is not None:
+            assert pair.target.hub_id in about
+            assert pair.target.licence in about
+            assert about.count("GB") >= 4 or pair.shipped
     assert re.search("GGUF files.*tokenizer", models_panel.about({"pair": OWN})["words"])
     assert models_panel.about({"pair": "stories"})["load"] == "Load and measure"
 
@@ -483,5 +483,5 @@ def test_the_button_says_what_is_downloaded(monkeypatch):
 
 def test_what_the_panel_cannot_tell_about():
     for pair, device in (("\ud800", "cpu"), (["qwen3-8b"], "cpu"), ("qwen3-8b", "moon"), ("qwen3-8b", [0])):
-        told = models_panel.about({"pair": pair, "device": device})["error"]
-        assert re.match(r"(pair|device) = ", told)
+        error = models_panel.about({"pair": pair, "device": device})["error"]
+        assert re.match(r"(pair|device) = ", error)

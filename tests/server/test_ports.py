@@ -12,20 +12,20 @@ from components.server import ports
 
 
 @pytest.fixture
-def taken():
+def busy_port():
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         yield listening.getsockname()[1]
 
 
-def test_a_taken_port_ends_the_server_with_one_line(taken, monkeypatch):
+def test_a_taken_port_ends_the_server_with_one_line(busy_port, monkeypatch):
     monkeypatch.setattr(sys, "setswitchinterval", lambda _: None)
-    with pytest.raises(SystemExit) as ended:
-        app.main(["--port", str(taken)])
+    with pytest.raises(SystemExit) as error:
+        app.main(["--port", str(busy_port)])
     # the message is printed, and the exit code is 1
-    assert ended.value.code.startswith(f"error: port = {taken}: Address already in use")
-    assert ended.value.code.endswith("choose another one with --port")
+    assert error.value.code.startswith(f"error: port = {busy_port}: Address already in use")
+    assert error.value.code.endswith("choose another one with --port")
 
 
 def test_what_is_no_port_and_an_address_of_another_machine_are_named():

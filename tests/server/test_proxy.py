@@ -27,7 +27,7 @@ behind_nginx = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def served():
+def server():
     with attacks.site(proxied=True) as (site, process):
         yield site, process
 
@@ -40,10 +40,10 @@ def attacker():
 
 @behind_nginx
 @pytest.mark.parametrize("name", attacks.ATTACKS)
-def test_an_attack_leaves_a_normal_visitor_alone(served, attacker, name):
+def test_an_attack_leaves_a_normal_visitor_alone(server, attacker, name):
     rows = []
     for _ in range(3):
-        rows.append(attacks.measured(name, *served, attacker, SECONDS, visits=2))
+        rows.append(attacks.measured(name, *server, attacker, SECONDS, visits=2))
         if rows[-1]["ratio"] < GOAL and not rows[-1]["failures"]:
             break
     assert rows[-1]["failures"] == []
@@ -52,11 +52,11 @@ def test_an_attack_leaves_a_normal_visitor_alone(served, attacker, name):
 
 
 @pytest.mark.parametrize("proxy", [nginx.nginx, nginx.caddy])
-def test_the_page_works_behind_a_proxy(served, proxy):
+def test_the_page_works_behind_a_proxy(server, proxy):
     """The server knows its own page by name and port, runs are streamed, and a stranger's page is refused."""
     if "CI" not in os.environ and None in (nginx.NGINX, nginx.CADDY):
         pytest.skip("a proxy is missing: sh tests/install_proxies.sh")
-    command = served[1].cmdline()
+    command = server[1].cmdline()
     with proxy(f"http://127.0.0.1:{command[command.index('--port') + 1]}") as outside:
         works(Site(outside))
 
@@ -76,19 +76,19 @@ def works(site):
         )
         assert answer.status_code == status, origin
     script = httpx.get(f"{site.address}/files/main.js")
-    again = httpx.get(f"{site.address}/files/main.js", headers={"if-none-match": script.headers["etag"]})
-    assert again.status_code == 304
+    second = httpx.get(f"{site.address}/files/main.js", headers={"if-none-match": script.headers["etag"]})
+    assert second.status_code == 304
 
 
 @behind_nginx
-def test_nginx_counts_visitors_by_addresses_that_they_cannot_invent(served):
-    site, _ = served
+def test_nginx_counts_visitors_by_addresses_that_they_cannot_invent(server):
+    site, _ = server
 
     def opened(source, times):
         transport = httpx.HTTPTransport(local_address=source)
         with httpx.Client(base_url=site.address, transport=transport) as http:
-            said = [{"x-forwarded-for": f"198.51.100.{number}"} for number in range(times)]
-            return [http.post("/class/open", json={}, headers=headers).status_code for headers in said]
+            headers_of = [{"x-forwarded-for": f"198.51.100.{number}"} for number in range(times)]
+            return [http.post("/class/open", json={}, headers=headers).status_code for headers in headers_of]
 
     assert opened("127.0.78.1", 120)[-1] == 429
     assert opened("127.0.78.2", 1) == [200]

@@ -31,9 +31,9 @@ PATIENCE = 60
 
 @pytest.fixture(scope="module")
 def pair():
-    made = specdec.load_pair("stories")
-    made.eos_ids = frozenset()
-    return made
+    pair = specdec.load_pair("stories")
+    pair.eos_ids = frozenset()
+    return pair
 
 
 @pytest.fixture
@@ -41,26 +41,26 @@ def queue():
     return Queue()
 
 
-def made(run):
+def unmeasured(run):
     """A run that begins without a measurement."""
     return run
     yield
 
 
 def submitted(queue, beginning, address="", key=None):
-    steps = made(beginning) if isinstance(beginning, Run) else beginning
+    steps = unmeasured(beginning) if isinstance(beginning, Run) else beginning
     return queue.submit(Owner(address), steps, begins_run=True, key=key)
 
 
 def ended(*jobs):
     """Wait for the end of each job. Returns the rounds of the first."""
-    found = []
+    results = []
     for job in jobs:
         try:
-            found.append([round for rounds in job.batches(0) for round in rounds])
+            results.append([round for rounds in job.batches(0) for round in rounds])
         except Exception:
-            found.append(job.values)
-    return found[0] if found else []
+            results.append(job.values)
+    return results[0] if results else []
 
 
 def token_ids(job):
@@ -84,7 +84,7 @@ KINDS = (
 PROMPTS = ("Once upon a time", "The weather that morning was", [7] * (2 * PIECE + 9))
 
 
-def asked(number):
+def request_of(number):
     """The prompt and the settings of one of many visitors."""
     kind, prompt = KINDS[number % len(KINDS)], PROMPTS[number % len(PROMPTS)]
     return prompt, {"seed": number, "max_new_tokens": 12 + number % 3 * 8, "detail": False, **kind}
@@ -112,7 +112,7 @@ def test_texts_are_those_of_the_runs_alone_whoever_joins_and_leaves(pair, queue)
     """Mixed methods, trees, prompts and lengths; every fourth visitor leaves after two rounds."""
     jobs = []
     for number in range(len(KINDS) * len(PROMPTS)):
-        prompt, settings = asked(number)
+        prompt, settings = request_of(number)
         jobs.append(submitted(queue, specdec.stream(pair, prompt, **settings)))
         if number % 4 == 3:
             next(jobs[-1].batches(0))
@@ -121,7 +121,7 @@ def test_texts_are_those_of_the_runs_alone_whoever_joins_and_leaves(pair, queue)
             ended(jobs[number - 4])  # later visitors join while the others are at other rounds
     ended(*jobs)
     for number, job in enumerate(jobs):
-        prompt, settings = asked(number)
+        prompt, settings = request_of(number)
         alone = specdec.generate(pair, prompt, **settings).token_ids
         assert job.state in ((State.DONE, State.CANCELLED) if job.closed else (State.DONE,))
         assert token_ids(job) == alone[: len(token_ids(job))]
@@ -161,7 +161,7 @@ def test_runs_of_two_pairs_are_batches_of_their_own_and_the_pairs_are_forgotten(
 
 def test_an_error_ends_its_own_run_after_the_rounds_before_it(pair, queue, monkeypatch):
     """One run fails in its third round, and one cannot begin."""
-    prompt, settings = asked(0)
+    prompt, settings = request_of(0)
     failing = SimpleNamespace(name="failing", propose=Mock(side_effect=[[[7]], [[7]], MemoryError]))
     drafters = [None, failing, None, None]
     runs = [specdec.stream(pair, prompt, drafter=drafters[n], **settings | {"seed": n}) for n in range(4)]
@@ -214,15 +214,15 @@ def test_a_thread_that_can_not_be_started_costs_one_run_and_not_those_after_it(q
 # ---------------------------------------------------------------- addresses
 
 
-def addresses_of_steps(queue, steps, asked):
+def addresses_of_steps(queue, steps, requests):
     """The addresses and runs of each step in which all runs took part. asked: an address and a number of
     drafted tokens for each run."""
     pair = markov_pair(6)
-    kinds = [{"topology": specinfer(drafted)} if drafted else {"method": "ar"} for _, drafted in asked]
+    kinds = [{"topology": specinfer(drafted)} if drafted else {"method": "ar"} for _, drafted in requests]
     runs = [specdec.stream(pair, [0], seed=n, max_new_tokens=60, **kind) for n, kind in enumerate(kinds)]
-    address_of = {run: address for run, (address, _) in zip(runs, asked, strict=True)}
-    there = []
-    steps.before = lambda batch, _: there.append(len(batch) == len(runs))
+    address_of = {run: address for run, (address, _) in zip(runs, requests, strict=True)}
+    is_complete = []
+    steps.before = lambda batch, _: is_complete.append(len(batch) == len(runs))
 
     def until_all_are_there():
         steps.go_on.wait(PATIENCE)
@@ -238,13 +238,13 @@ def addresses_of_steps(queue, steps, asked):
     ended(*jobs)
     return [
         [(address_of[run], run) for run in stepped]
-        for stepped, complete in zip(steps.runs, there, strict=True)
+        for stepped, complete in zip(steps.runs, is_complete, strict=True)
         if complete
     ]
 
 
-def counts(found):
-    return [Counter(address for address, _ in step) for step in found]
+def counts(steps):
+    return [Counter(address for address, _ in step) for step in steps]
 
 
 @pytest.mark.parametrize(
@@ -259,21 +259,21 @@ def counts(found):
 )
 def test_an_address_with_many_runs_has_few_in_a_step(queue, steps, addresses, expected):
     drafted = {"large": 64}
-    asked = [(address, drafted.get(address, 0)) for address in addresses]
-    found = counts(addresses_of_steps(queue, steps, asked))
-    assert found
-    assert all(step == expected for step in found)
+    requests = [(address, drafted.get(address, 0)) for address in addresses]
+    by_step = counts(addresses_of_steps(queue, steps, requests))
+    assert by_step
+    assert all(step == expected for step in by_step)
 
 
 @pytest.mark.parametrize(("heavy", "drafted"), [(1, 64), (8, 40)])
 def test_an_address_with_large_trees_takes_part_in_fewer_steps(queue, steps, heavy, drafted):
-    asked = [("heavy", drafted)] * heavy + [("light", 4)]
-    found = counts(addresses_of_steps(queue, steps, asked))[:20]
-    assert len(found) == 20
-    assert all(step["light"] == 1 for step in found), "nobody waits for a larger tree"
-    evaluated = sum(step["heavy"] for step in found) * (drafted + 1)
-    assert 0 < evaluated <= LIGHT * len(found) + drafted, "one step pays for the next"
-    assert max(step["heavy"] for step in found) == 1, "a step is short, so a newcomer is soon served"
+    requests = [("heavy", drafted)] * heavy + [("light", 4)]
+    by_step = counts(addresses_of_steps(queue, steps, requests))[:20]
+    assert len(by_step) == 20
+    assert all(step["light"] == 1 for step in by_step), "nobody waits for a larger tree"
+    evaluated = sum(step["heavy"] for step in by_step) * (drafted + 1)
+    assert 0 < evaluated <= LIGHT * len(by_step) + drafted, "one step pays for the next"
+    assert max(step["heavy"] for step in by_step) == 1, "a step is short, so a newcomer is soon served"
 
 
 def seconds_of_a_short_run(queue, pair, beside=()):
@@ -350,8 +350,8 @@ def test_forty_visitors_who_come_at_once_have_their_first_round_within_three_ste
 
 
 def test_runs_of_an_address_take_turns_in_its_part_of_a_step(queue, steps):
-    found = addresses_of_steps(queue, steps, [("flood", 0)] * 8 + [("one", 0)])[:4]
-    had = Counter(run for step in found for _, run in step)
+    addresses = addresses_of_steps(queue, steps, [("flood", 0)] * 8 + [("one", 0)])[:4]
+    had = Counter(run for step in addresses for _, run in step)
     assert sorted(had.values()) == [1] * 8 + [4]
 
 
@@ -383,10 +383,10 @@ def short(seed=0):
 def test_of_forty_runs_that_need_one_measurement_one_measures(queue):
     trial = Trial()
     jobs = [submitted(queue, trial.beginning(n, short(n)), key="key") for n in range(40)]
-    told = jobs[0].beginning(0.001)
-    assert [next(told), next(told)] == [None, None], "the beginning is told of until the run is there"
+    wait = jobs[0].beginning(0.001)
+    assert [next(wait), next(wait)] == [None, None], "the beginning is told of until the run is there"
     trial.go_on.set()
-    list(told)
+    list(wait)
     ended(*jobs)
     assert trial.work == [0, 0, 0]
     assert {(job.state, len(job.values)) for job in jobs} == {(State.DONE, 3)}
@@ -434,10 +434,10 @@ def test_whoever_needs_no_measurement_does_not_wait_for_one(queue):
 
 
 def test_a_visitor_who_stops_leaves_with_the_round_in_progress(pair, queue):
-    prompt, settings = asked(0)
+    prompt, settings = request_of(0)
     run = specdec.stream(pair, prompt, **settings | {"max_new_tokens": 400})
     with Line(lambda: Bounds(4, 4, 4), queue).seat() as seat:
-        assert next(seat.do(made(run), begins_run=True).batches(0))
+        assert next(seat.do(unmeasured(run), begins_run=True).batches(0))
     let_closed_runs_end()
     assert run.rounds[-1].finish is None
 
@@ -471,7 +471,7 @@ def test_a_measurement_gets_as_much_time_as_the_runs_of_another_address(queue, m
 
 
 def test_the_result_and_the_error_of_steps_reach_who_waits_for_them(queue):
-    assert queue.submit(Owner(), made("tree")).wait() == "tree"
+    assert queue.submit(Owner(), unmeasured("tree")).wait() == "tree"
     with pytest.raises(ZeroDivisionError):
         queue.submit(Owner(), (1 / 0 for _ in range(3))).wait()
     with pytest.raises(ZeroDivisionError):
@@ -524,18 +524,18 @@ def test_addresses_that_left_are_forgotten(queue):
 
 
 def test_every_round_comes_once_in_order():
-    job = Job(Owner(), made(None))
+    job = Job(Owner(), unmeasured(None))
     threading.Thread(target=lambda: [*map(job.add, range(1000)), job.end()]).start()
     batches = list(job.batches(0))
     assert list(itertools.chain(*batches)) == list(range(1000))
     assert all(batches)
-    empty = Job(Owner(), made(None))
+    empty = Job(Owner(), unmeasured(None))
     empty.end()
     assert list(empty.batches(0)) == []
 
 
 def test_rounds_wait_for_their_time_but_not_beyond_the_end():
-    job = Job(Owner(), made(None))
+    job = Job(Owner(), unmeasured(None))
     job.add(1)
     batches = job.batches(3600)
     assert next(batches) == [1]  # nobody waits for the first job

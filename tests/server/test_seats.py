@@ -84,12 +84,12 @@ def test_an_address_has_a_few_runs_and_the_line_an_end():
     assert not queue.seat("a").seated.is_set()
 
 
-@pytest.mark.parametrize(("seats", "kept"), [(8, 2), (5, 1), (4, 1), (3, 0), (1, 0)])
-def test_one_address_leaves_seats_to_others(seats, kept):
+@pytest.mark.parametrize(("seats", "reserve"), [(8, 2), (5, 1), (4, 1), (3, 0), (1, 0)])
+def test_one_address_leaves_seats_to_others(seats, reserve):
     queue = line(seats=seats, of_address=99)
     flood = [queue.seat("flood") for _ in range(20)]
-    assert sum(seat.seated.is_set() for seat in flood) == seats - kept
-    for number in range(kept):
+    assert sum(seat.seated.is_set() for seat in flood) == seats - reserve
+    for number in range(reserve):
         assert queue.seat(f"honest {number}").seated.is_set()
 
 

@@ -12,7 +12,7 @@ from tests.helpers.processes import printed
 
 
 @pytest.fixture(scope="module")
-def left():
+def leftovers():
     # in a separate process, because Gradio leaves event loops open
     return json.loads(printed("from tests.stress.leftovers import main; main()").splitlines()[-1])
 
@@ -25,23 +25,23 @@ def left():
         ("unheard", {"seated": 0, "waiting": 0, "kept": [], "events": 0}),
     ],
 )
-def test_visitors_leave_nothing(left, what, expected):
-    assert left[what] == expected
+def test_visitors_leave_nothing(leftovers, what, expected):
+    assert leftovers[what] == expected
 
 
-def test_the_page_does_not_wait_for_transformers(left):
-    assert left["transformers"] is False
+def test_the_page_does_not_wait_for_transformers(leftovers):
+    assert leftovers["transformers"] is False
 
 
-def test_an_idle_server_leaves_the_processor_alone(left):
+def test_an_idle_server_leaves_the_processor_alone(leftovers):
     # each time its threads wake, they interrupt the decoding thread; Gradio's queue alone would wake 860
     # times a second
-    assert left["wakes"] < 300
+    assert leftovers["wakes"] < 300
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="arenas are glibc's")
-def test_all_threads_share_two_arenas_unless_a_number_was_chosen(left, monkeypatch):
-    assert left["arenas"] == 2, "without `share_arenas` there are twelve"
+def test_all_threads_share_two_arenas_unless_a_number_was_chosen(leftovers, monkeypatch):
+    assert leftovers["arenas"] == 2, "without `share_arenas` there are twelve"
     monkeypatch.setenv("MALLOC_ARENA_MAX", "3")
     with patch("ctypes.CDLL") as library:
         memory.share_arenas()

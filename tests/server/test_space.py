@@ -55,8 +55,8 @@ def test_the_front_matter_is_complete_and_names_what_is_there(front_matter):
 
 def test_versions_agree(front_matter, requirements):
     assert front_matter["sdk_version"] in requirements["gradio"]
-    wanted = re.search(r"Python (3\.\d+) or newer", README)
-    assert tuple(map(int, front_matter["python_version"].split("."))) >= tuple(map(int, wanted[1].split(".")))
+    match = re.search(r"Python (3\.\d+) or newer", README)
+    assert tuple(map(int, front_matter["python_version"].split("."))) >= tuple(map(int, match[1].split(".")))
     assert all(version(name) in specifier for name, specifier in requirements.items())
     zero_gpus = ("2.8.0", "2.9.1", "2.10.0", "2.11.0")
     assert all(torch in requirements["torch"] for torch in zero_gpus)
@@ -64,16 +64,16 @@ def test_versions_agree(front_matter, requirements):
 
 def test_models_of_the_front_matter_are_the_listed_ones(front_matter):
     models = (model for pair in known_pairs.PAIRS for model in (pair.target, pair.draft))
-    listed = {model.hub_id for model in models if model is not None}
-    assert set(front_matter["models"]) == listed
-    assert {entry.split()[0] for entry in front_matter.get("preload_from_hub", [])} <= listed
+    names = {model.hub_id for model in models if model is not None}
+    assert set(front_matter["models"]) == names
+    assert {entry.split()[0] for entry in front_matter.get("preload_from_hub", [])} <= names
 
 
 def test_every_file_is_small_enough_for_a_space():
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
-    if listed.returncode:
+    process = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if process.returncode:
         pytest.skip("not a checkout: which files are shipped is unknown")
-    files = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    files = [ROOT / name for name in process.stdout.decode().split("\0") if name]
     sizes = {file: file.stat().st_size for file in files if file.is_file()}
     assert len(sizes) > 50
     assert {str(file): size for file, size in sizes.items() if size > LARGEST} == {}
@@ -117,7 +117,7 @@ def pairs():
 
 
 @pytest.fixture
-def lent(spaces, pairs):
+def cloud(spaces, pairs):
     """A pair that borrows a GPU for each of its runs, without any measurement yet."""
     pair = pairs[0]
     pair.measurements.clear()
@@ -146,38 +146,38 @@ def said(title, message="why"):
 
 
 @pytest.mark.parametrize("topology", ["sequence", "context"])
-def test_a_borrowed_run_is_the_same_run(lent, pairs, spaces, topology):
-    wanted = {"topology": topology, "k": 6, "baseline": True}
-    here, there = updates(pairs[1], **wanted), updates(lent, **wanted)
-    assert texts(there) == texts(here)
-    assert [u["phase"] for u in there[-1:]] == ["done"]
-    assert there[-1]["prefill_seconds"] > 0
+def test_a_borrowed_run_is_the_same_run(cloud, pairs, spaces, topology):
+    settings = {"topology": topology, "k": 6, "baseline": True}
+    own, borrowed = updates(pairs[1], **settings), updates(cloud, **settings)
+    assert texts(borrowed) == texts(own)
+    assert [u["phase"] for u in borrowed[-1:]] == ["done"]
+    assert borrowed[-1]["prefill_seconds"] > 0
     assert len(spaces.asked) == 2
 
 
-def test_seconds_are_few_and_grow_with_the_length(lent, spaces):
+def test_seconds_are_few_and_grow_with_the_length(cloud, spaces):
     for length in (8, 120, 160):
-        lent.start(VisitorSettings("Once", max_new_tokens=length, seed=1).checked()).close()
+        cloud.start(VisitorSettings("Once", max_new_tokens=length, seed=1).checked()).close()
     assert spaces.asked == sorted(spaces.asked)
     assert zero_gpu.LEAST == spaces.asked[0] < spaces.asked[-1] <= zero_gpu.MOST
 
 
-def test_acceptance_is_measured_in_the_first_run_only(lent, spaces):
+def test_acceptance_is_measured_in_the_first_run_only(cloud, spaces):
     for _ in range(2):
-        updates(lent, topology="optimal", k=4, temperature=0.7)
+        updates(cloud, topology="optimal", k=4, temperature=0.7)
     first, second = spaces.asked
     assert first > second
-    assert lent.measurements
+    assert cloud.measurements
 
 
-def test_without_a_gpu_the_embedded_pair_goes_on_and_says_so(lent, spaces):
+def test_without_a_gpu_the_embedded_pair_goes_on_and_says_so(cloud, spaces):
     spaces.refusal = said("quota exceeded", "14s requested vs. 3s left")
-    told = updates(lent)
-    message = next(update["message"] for update in told if "message" in update)
+    news = updates(cloud)
+    message = next(update["message"] for update in news if "message" in update)
     assert "14s requested vs. 3s left" in message
     assert "small story models of this page do this run on the CPU" in message
-    assert told[-1]["phase"] == "done"
-    assert texts(told)[0]
+    assert news[-1]["phase"] == "done"
+    assert texts(news)[0]
 
 
 @pytest.mark.parametrize(
@@ -187,15 +187,15 @@ def test_without_a_gpu_the_embedded_pair_goes_on_and_says_so(lent, spaces):
         *(("queue timeout", "not free"), ("client error", "not free")),
     ],
 )
-def test_refusals_are_told_in_plain_words(lent, spaces, title, words):
+def test_refusals_are_told_in_plain_words(cloud, spaces, title, words):
     spaces.refusal = said(title)
     with pytest.raises(zero_gpu.NoGpuError, match=f"{words}.*why"):
-        lent.start(VisitorSettings("Once", seed=1).checked())
+        cloud.start(VisitorSettings("Once", seed=1).checked())
 
 
-def test_a_run_that_is_broken_off_ends_with_a_message(lent, spaces, caplog):
+def test_a_run_that_is_broken_off_ends_with_a_message(cloud, spaces, caplog):
     spaces.broken = said("worker error", "GPU task aborted")
-    last = updates(lent)[-1]
+    last = updates(cloud)[-1]
     assert last["phase"] == "error"
     assert "fewer tokens" in last["message"]
     assert "GPU task aborted" in caplog.text
@@ -204,28 +204,28 @@ def test_a_run_that_is_broken_off_ends_with_a_message(lent, spaces, caplog):
 @pytest.mark.parametrize(
     ("what", "error"), [("refusal", said("quota exceeded")), ("broken", said("worker error"))]
 )
-def test_a_gpu_that_is_not_lent_for_the_baseline_leaves_the_run_good(lent, pairs, spaces, what, error):
+def test_a_gpu_that_is_not_lent_for_the_baseline_leaves_the_run_good(cloud, pairs, spaces, what, error):
     """The GPU is refused when it is requested, or fails during the run."""
-    wanted, told = {"baseline": True, "method": "ersd"}, []
-    whole = texts(updates(pairs[1], **wanted))
-    for update in received(lent, **wanted):
-        told.append(update)
-        if told[-1]["phase"] == "baseline":
+    settings, news = {"baseline": True, "method": "ersd"}, []
+    expected = texts(updates(pairs[1], **settings))
+    for update in received(cloud, **settings):
+        news.append(update)
+        if news[-1]["phase"] == "baseline":
             setattr(spaces, what, error)
-    assert told[-1]["phase"] == "done"
-    assert "Plain decoding could not be measured" in told[-1]["message"]
-    assert texts(told)[0] == whole[0]
-    assert len(texts(told)[1]) < len(whole[1])
+    assert news[-1]["phase"] == "done"
+    assert "Plain decoding could not be measured" in news[-1]["message"]
+    assert texts(news)[0] == expected[0]
+    assert len(texts(news)[1]) < len(expected[1])
 
 
-def test_a_mistake_of_the_visitor_comes_back_in_full(lent, spaces):
-    message = updates(lent, prompt="word " * 600)[-1]["message"]
+def test_a_mistake_of_the_visitor_comes_back_in_full(cloud, spaces):
+    message = updates(cloud, prompt="word " * 600)[-1]["message"]
     assert "prompt" in message
     assert "tokens" in message
 
 
-def test_stopping_gives_the_gpu_back(lent, spaces):
-    borrowed = lent.start(VisitorSettings("Once", max_new_tokens=40, seed=1).checked())
+def test_stopping_gives_the_gpu_back(cloud, spaces):
+    borrowed = cloud.start(VisitorSettings("Once", max_new_tokens=40, seed=1).checked())
     next(borrowed)
     borrowed.close()
     assert list(borrowed._updates) == []
@@ -248,12 +248,12 @@ def test_a_space_takes_a_draft_with_another_tokenizer(spaces, monkeypatch, tmp_p
     monkeypatch.setattr(limits, "_current", limits.Limits())
     save_checkpoint(tmp_path, "llama", tokenizer=trained_tokenizer("byte fallback"), vocab_size=400)
     options = specdec.loading.EMBEDDED / "target", tmp_path, "float32"
-    here, there = specdec.load_pair(*options[:2], dtype="float32"), zero_gpu.load(*options, run.start)
-    assert isinstance(there, zero_gpu.Lender)
-    wanted = {"topology": "sequence", "k": 3, "baseline": True}
-    found = texts(updates(there, **wanted))
-    assert found == texts(updates(here, **wanted))
-    assert found[0] == found[1]
+    own, lender = specdec.load_pair(*options[:2], dtype="float32"), zero_gpu.load(*options, run.start)
+    assert isinstance(lender, zero_gpu.Lender)
+    settings = {"topology": "sequence", "k": 3, "baseline": True}
+    pieces = texts(updates(lender, **settings))
+    assert pieces == texts(updates(own, **settings))
+    assert pieces[0] == pieces[1]
 
 
 def test_a_space_without_its_models_falls_back_to_the_embedded_pair(spaces, monkeypatch, caplog):
@@ -265,8 +265,8 @@ def test_a_space_without_its_models_falls_back_to_the_embedded_pair(spaces, monk
 
 
 def test_zero_gpu_is_known_by_its_variable():
-    found = [zero_gpu.here({"SPACES_ZERO_GPU": value}) for value in ("true", "1", "", "false")]
-    assert (found, zero_gpu.here({})) == ([True, True, False, False], False)
+    answers = [zero_gpu.here({"SPACES_ZERO_GPU": value}) for value in ("true", "1", "", "false")]
+    assert (answers, zero_gpu.here({})) == ([True, True, False, False], False)
 
 
 def test_a_moved_model_scores_what_it_did(pairs):

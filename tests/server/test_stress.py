@@ -99,7 +99,7 @@ def test_a_shared_page_decodes_and_loads_nothing_without_the_key(site):
 
     async def visit(http):
         http.headers.update(own)
-        load = [said async for said in stream(http, "load_pair", {"pair": "stories"})]
+        load = [message async for message in stream(http, "load_pair", {"pair": "stories"})]
         return await site.generate(http, length=8), load
 
     run, load = visiting(site, visit)
@@ -114,10 +114,10 @@ def test_a_shared_page_decodes_and_loads_nothing_without_the_key(site):
 
 
 def test_bad_requests_show_no_internals_and_leave_the_server_whole(site, pair):
-    found = asyncio.run(fuzz.fuzz(site, requests=120, seed=1))
-    assert found.faults == []
-    assert found.sent.total() >= 120
-    assert {*found.sent} == {*fuzz.STREAMS, "question", "positional"}
+    report = asyncio.run(fuzz.fuzz(site, requests=120, seed=1))
+    assert report.faults == []
+    assert report.sent.total() >= 120
+    assert {*report.sent} == {*fuzz.STREAMS, "question", "positional"}
     assert asyncio.run(fuzz.generates(site, pair))
 
 
@@ -132,9 +132,9 @@ def test_bad_requests_show_no_internals_and_leave_the_server_whole(site, pair):
     ],
 )
 def test_failures_and_internals_are_recognised(status, text, faults):
-    found = fuzz.Found()
-    found.judge("server function", status, text, {})
-    assert len(found.faults) == faults
+    report = fuzz.Found()
+    report.judge("server function", status, text, {})
+    assert len(report.faults) == faults
 
 
 def test_no_stream_breaks_off_at_half_a_character(site):

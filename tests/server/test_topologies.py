@@ -41,11 +41,11 @@ def test_any_text_is_a_tree_or_says_why_not(text):
     try:
         tree = topologies.read(text)
     except ValueError as error:
-        said = str(error)
+        message = str(error)
     else:
-        said = f"tree = {topologies.written(tree)}"
+        message = f"tree = {topologies.written(tree)}"
         assert topologies.read(topologies.written(tree)) == tree
-    assert said.startswith(("tree = ", "The tree is too long"))
+    assert message.startswith(("tree = ", "The tree is too long"))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_neighbours_share_a_measurement(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("asked", "measured"),
+    ("sampling", "measured"),
     [
         (Sampling(), Sampling()),
         (Sampling(0), Sampling(0)),
@@ -134,16 +134,16 @@ def test_neighbours_share_a_measurement(monkeypatch):
         (Sampling(1, 1), Sampling(1, 1)),
     ],
 )
-def test_the_neighbour_is_a_sampling_nearby(asked, measured):
-    assert topologies.neighbour(asked) == measured
+def test_the_neighbour_is_a_sampling_nearby(sampling, measured):
+    assert topologies.neighbour(sampling) == measured
     assert topologies.neighbour(measured) == measured
 
 
 def test_runs_whose_samplings_are_near_begin_with_the_key_of_one_measurement():
-    pair, asked = markov_pair(6), [{"temperature": 0.5}, {"temperature": 0.52}, {"temperature": 0.9}]
+    pair, settings = markov_pair(6), [{"temperature": 0.5}, {"temperature": 0.52}, {"temperature": 0.9}]
     with seats.MODEL.seat() as seat:
         first, near, far = (
-            run.begin(seat, pair, VisitorSettings("", "gsd", "optimal", **own)).key for own in asked
+            run.begin(seat, pair, VisitorSettings("", "gsd", "optimal", **own)).key for own in settings
         )
     assert first == near != far
 

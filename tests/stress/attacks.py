@@ -46,7 +46,7 @@ _sources = (f"127.0.{number // 200}.{number % 200 + 2}" for number in itertools.
 # ---------------------------------------------------------------- attacks
 
 
-async def _side_by_side(seconds: float, got: Got, clients: int, act: Callable[[], Awaitable[None]]) -> None:
+async def _side_by_side(seconds: float, sums: Got, clients: int, act: Callable[[], Awaitable[None]]) -> None:
     """Let clients repeat an act for some seconds. Their errors are counted by type."""
 
     async def repeated() -> None:
@@ -54,7 +54,7 @@ async def _side_by_side(seconds: float, got: Got, clients: int, act: Callable[[]
             try:
                 await act()
             except (OSError, httpx.HTTPError) as error:
-                got[type(error).__name__] += 1
+                sums[type(error).__name__] += 1
             await asyncio.sleep(0.1)
 
     with suppress(TimeoutError):
@@ -66,60 +66,60 @@ def _repeated(clients: int, once: Callable[[httpx.AsyncClient, Got], Awaitable[A
     """An attack by clients that repeat the same request and count the answers by their status."""
 
     async def attack(url: str, seconds: float) -> Got:
-        got = Got()
+        sums = Got()
         async with client(url) as http:
-            await _side_by_side(seconds, got, clients, lambda: once(http, got))
-        return got
+            await _side_by_side(seconds, sums, clients, lambda: once(http, sums))
+        return sums
 
     return attack
 
 
-def _written(begin: bytes, again: bytes, rate: float, connections: int, reads: bool = True) -> Attack:
+def _written(begin: bytes, rest: bytes, rate: float, connections: int, reads: bool = True) -> Attack:
     """An attack that writes `begin` once and then `again` for ever. rate: bytes a second over all
     connections. reads: whether it reads the answers, whose statuses it counts."""
 
     async def attack(url: str, seconds: float) -> Got:
-        got, host, port = Got(), urlsplit(url).hostname, urlsplit(url).port
-        pause = max(0.05, len(again) * connections / rate)
+        sums, host, port = Got(), urlsplit(url).hostname, urlsplit(url).port
+        pause = max(0.05, len(rest) * connections / rate)
 
         async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with suppress(OSError):
                 while data := await reader.read(65_536):
-                    got.update(answer[:3].decode("latin-1") for answer in data.split(b"HTTP/1.1 ")[1:])
+                    sums.update(answer[:3].decode("latin-1") for answer in data.split(b"HTTP/1.1 ")[1:])
             writer.transport.abort()
 
         async def one() -> None:
             # the buffers of this side add nothing to those of the kernel
             reader, writer = await asyncio.open_connection(host, port, limit=65_536 if reads else 1)
-            got["connected"] += 1
+            sums["connected"] += 1
             reading = asyncio.create_task(count(reader, writer)) if reads else None
             writer.write(begin)
             while not writer.is_closing():
-                writer.write(again)
+                writer.write(rest)
                 await asyncio.sleep(pause)
                 await writer.drain()
             if reading:
                 await reading
 
-        await _side_by_side(seconds, got, connections, one)
-        return got
+        await _side_by_side(seconds, sums, connections, one)
+        return sums
 
     return attack
 
 
-async def _start(http: httpx.AsyncClient, got: Got) -> str:
+async def _start(http: httpx.AsyncClient, sums: Got) -> str:
     """Start the longest run that the page offers. Returns the address of its messages, or "" if it is
     refused."""
     longest = PLAIN | {"topology": "batch", "k": 64, "max_new_tokens": 400}
     answer = await http.post("/gradio_api/call/v2/decode", json=longest)
-    got[str(answer.status_code)] += 1
+    sums[str(answer.status_code)] += 1
     return f"/gradio_api/call/v2/decode/{answer.json()['event_id']}" if answer.is_success else ""
 
 
-async def _watched(http: httpx.AsyncClient, got: Got) -> None:
-    if messages := await _start(http, got):
+async def _watched(http: httpx.AsyncClient, sums: Got) -> None:
+    if messages := await _start(http, sums):
         answer = await http.get(messages)
-        got[f"watched: {answer.status_code}"] += 1
+        sums[f"watched: {answer.status_code}"] += 1
 
 
 async def _granted(http: httpx.AsyncClient, path: str, body: dict[str, str]) -> Any:
@@ -134,10 +134,10 @@ async def _news(url: str, seconds: float) -> Got:
         room = (await _granted(http, "/class/open", {}))["room"]
         joined = [(await _granted(http, "/class/join", {"room": room}))["token"] for _ in range(20)]
 
-    async def look(http: httpx.AsyncClient, got: Got) -> None:
+    async def look(http: httpx.AsyncClient, sums: Got) -> None:
         headers = {"x-class-token": secrets.choice(joined)}
         answer = await http.get("/class/now", params={"room": room, "since": "old"}, headers=headers)
-        got[str(answer.status_code)] += 1
+        sums[str(answer.status_code)] += 1
 
     return await _repeated(40, look)(url, seconds)
 
@@ -194,9 +194,9 @@ async def wait(site: Site, visits: int) -> tuple[list[float], list[str]]:
 
 
 def _run(name: str, url: str, seconds: float) -> Got:
-    got = asyncio.run(ATTACKS[name][1](url, seconds))
+    sums = asyncio.run(ATTACKS[name][1](url, seconds))
     gc.collect()  # closes the connections that are still open
-    return got
+    return sums
 
 
 @contextmanager
@@ -216,11 +216,11 @@ def measured(
     attack = attacker.submit(_run, name, site.address, seconds)
     time.sleep(LEAD)
     during, failures = asyncio.run(wait(site, visits))
-    megabytes, got = server.memory_info().rss >> 20, attack.result()
+    megabytes, sums = server.memory_info().rss >> 20, attack.result()
     after, _ = asyncio.run(wait(site, visits))
     without, with_it = median(before + after), median(during) if during else float("inf")
     figures = {"without": without, "with": with_it, "ratio": with_it / without, "megabytes": megabytes}
-    return {"attack": name, "what": ATTACKS[name][0]} | figures | {"failures": failures, "attacker": got}
+    return {"attack": name, "what": ATTACKS[name][0]} | figures | {"failures": failures, "attacker": sums}
 
 
 @contextmanager
@@ -244,8 +244,8 @@ def main() -> None:
     options = parser.parse_args()
     rows = []
     for name in options.names or ATTACKS:
-        with site(not options.bare) as (served, process), attacking() as attacker:
-            rows.append(measured(name, served, process, attacker, SECONDS, VISITS))
+        with site(not options.bare) as (address, process), attacking() as attacker:
+            rows.append(measured(name, address, process, attacker, SECONDS, VISITS))
         print(" ".join(f"{key}={value}" for key, value in rows[-1].items()), flush=True)
     if options.out:
         write(options.out, {"attacks": rows})

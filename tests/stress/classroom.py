@@ -47,10 +47,10 @@ class Line:
     async def ask(self, path: str, body: Any = None) -> tuple[int, Any]:
         """Send a GET, or a POST if there is a body. Returns the status and the JSON, or the text if it is no
         JSON."""
-        sent = b"" if body is None else json.dumps(body).encode()
+        content = b"" if body is None else json.dumps(body).encode()
         head = f"{'GET' if body is None else 'POST'} {path} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n"
         head += f"x-class-token: {self.token}\r\ncontent-type: application/json\r\n"
-        message = f"{head}content-length: {len(sent)}\r\n\r\n".encode() + sent
+        message = f"{head}content-length: {len(content)}\r\n\r\n".encode() + content
         for _ in range(2):
             try:
                 return await self._exchanged(message)
@@ -65,10 +65,10 @@ class Line:
         writer.write(message)
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
         length = int(head.partition("content-length: ")[2].partition("\r\n")[0])
-        said: Any = await reader.readexactly(length)
+        answer: Any = await reader.readexactly(length)
         with contextlib.suppress(ValueError):
-            said = json.loads(said)
-        return int(head.split()[1]), said
+            answer = json.loads(answer)
+        return int(head.split()[1]), answer
 
     def close(self) -> None:
         """Close the connection."""
@@ -110,11 +110,11 @@ class Student:
         await asyncio.sleep(random.uniform(0, THINKS))
         place = {name: state["place"][name] for name in ("lesson", "step")}
         answer = {"room": self.room, **place, "value": any_of(state["question"])}
-        status, said = await self.sends.ask("/class/answer", answer)
+        status, reply = await self.sends.ask("/class/answer", answer)
         if status == 200:
             self.answers += 1
         else:
-            self.refused.append(said)
+            self.refused.append(reply)
 
 
 def any_of(question: dict[str, Any]) -> float:
@@ -129,9 +129,9 @@ async def joined(address: str, room: str, number: int) -> list[Student]:
     """Students who join at once."""
     lines = [Line(address, CLASS) for _ in range(number)]
     tokens = await asyncio.gather(*(line.ask("/class/join", {"room": room}) for line in lines))
-    for line, (status, said) in zip(lines, tokens, strict=True):
-        assert status == 200, said
-        line.token = said["token"]
+    for line, (status, reply) in zip(lines, tokens, strict=True):
+        assert status == 200, reply
+        line.token = reply["token"]
     return [Student(line, Line(address, CLASS, line.token), room) for line in lines]
 
 
@@ -139,23 +139,23 @@ async def taught(address: str, number: int, places: list[Place], every: float | 
     """Lead one class through these steps. Returns the seconds from the lecturer's click until all students
     have the news, and the answers."""
     lecturer = Line(address, LECTURER)
-    _, opened = await lecturer.ask("/class/open", {})
-    lecturer.token, room = opened["key"], opened["room"]
+    _, answer = await lecturer.ask("/class/open", {})
+    lecturer.token, room = answer["key"], answer["room"]
     students = await joined(address, room, number)
     attending = [asyncio.create_task(student.attend(every)) for student in students]
     await asyncio.sleep(2)
     delays = []
     for place in places:
-        for shown in (False, True):
-            clicked, step = time.monotonic(), (place.lesson, place.step, shown)
-            body = {"room": room, "lesson": place.lesson, "step": place.step, "shown": shown}
-            status, said = await lecturer.ask("/class/step", body)
-            assert status == 200, said
+        for is_revealed in (False, True):
+            clicked, step = time.monotonic(), (place.lesson, place.step, is_revealed)
+            body = {"room": room, "lesson": place.lesson, "step": place.step, "shown": is_revealed}
+            status, reply = await lecturer.ask("/class/step", body)
+            assert status == 200, reply
             async with asyncio.timeout(60):
                 while not all(step in student.arrived for student in students):
                     await asyncio.sleep(0.02)
             delays.append(max(student.arrived[step] for student in students) - clicked)
-            await asyncio.sleep(0 if shown else THINKS + 1)  # all have answered
+            await asyncio.sleep(0 if is_revealed else THINKS + 1)  # all have answered
     await lecturer.ask("/class/close", {"room": room})
     await asyncio.gather(*attending)
     for line in [lecturer, *(line for student in students for line in (student.looks, student.sends))]:
@@ -164,7 +164,7 @@ async def taught(address: str, number: int, places: list[Place], every: float | 
         "steps": len(delays),
         "seconds_to_all": {"median": median(delays), "slowest": max(delays)},
         "answers": sum(student.answers for student in students),
-        "refused": [said for student in students for said in student.refused],
+        "refused": [message for student in students for message in student.refused],
     }
 
 
@@ -194,11 +194,11 @@ async def measured(address: str, students: int, visitors: int) -> dict[str, Any]
 def main() -> None:
     """Serve, teach, and write the report."""
     sizes = {"students": (200, "students"), "generating": (4, "visitors who generate")}
-    asked = options("A class of students behind one address.", "classroom.json", **sizes)
+    arguments = options("A class of students behind one address.", "classroom.json", **sizes)
     random.seed(1)
     with serving() as (address, _):
-        figures = asyncio.run(measured(address, asked.students, asked.generating))
-    write(asked.out, {"students": asked.students} | figures)
+        figures = asyncio.run(measured(address, arguments.students, arguments.generating))
+    write(arguments.out, {"students": arguments.students} | figures)
 
 
 if __name__ == "__main__":

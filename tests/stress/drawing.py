@@ -139,11 +139,11 @@ def medians(visits: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, fl
 def main() -> None:
     """Serve, visit, and write the report."""
     about = "Weight of the page, and how smoothly it draws."
-    asked = options(about, "drawing.json", repeats=(5, "visits"))
+    arguments = options(about, "drawing.json", repeats=(5, "visits"))
     with chromium() as (browser, address):
         load = os.getloadavg()[0]
-        figures = medians([visit(browser, address) for _ in range(asked.repeats)])
-        write(asked.out, {"load": load, "repeats": asked.repeats, "now": figures})
+        figures = medians([visit(browser, address) for _ in range(arguments.repeats)])
+        write(arguments.out, {"load": load, "repeats": arguments.repeats, "now": figures})
 
 
 if __name__ == "__main__":

@@ -60,14 +60,14 @@ class Found:
     answers: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
 
-    def judge(self, kind: str, answer: str, text: str, sent: Any) -> None:
+    def judge(self, kind: str, answer: str, text: str, body: Any) -> None:
         """Count an answer. An answer that shows internals or a failure of the server is a fault."""
         self.sent[kind] += 1
         self.answers[f"{kind}: {answer}"] += 1
         if answer.startswith("5"):
-            self.faults.append(f"{kind}: {answer} {text[:60]!r} to {str(sent)[:120]!r}")
+            self.faults.append(f"{kind}: {answer} {text[:60]!r} to {str(body)[:120]!r}")
         if match := INTERNALS.search(text):
-            self.faults.append(f"{kind}: {text[max(0, match.start() - 60) :][:160]!r} to {str(sent)[:120]!r}")
+            self.faults.append(f"{kind}: {text[max(0, match.start() - 60) :][:160]!r} to {str(body)[:120]!r}")
 
 
 class Fuzzer:
@@ -118,8 +118,8 @@ class Fuzzer:
     async def _stream(self, name: str, values: Any) -> None:
         texts, last = [], "nothing"
         most = self.random.choice([1, 3, 10**9, 10**9])  # some visitors leave early
-        async for kind, said in stream(self.http, name, values):
-            texts.append(str(said))
+        async for kind, message in stream(self.http, name, values):
+            texts.append(str(message))
             last = kind
             if len(texts) >= most:
                 break
@@ -128,8 +128,8 @@ class Fuzzer:
     async def question(self) -> None:
         """A panel's question."""
         some = {key: self.value() for key in self.random.sample(FIELDS, 4)}
-        asked = self.random.choice([some, some, self.value()])
-        await self._post("question", f"/ask/{self.random.choice(self.questions)}", asked)
+        value = self.random.choice([some, some, self.value()])
+        await self._post("question", f"/ask/{self.random.choice(self.questions)}", value)
 
     async def positional(self) -> None:
         """Generate by plain HTTP, with the values in their order."""
@@ -173,12 +173,12 @@ async def generates(site: Site, pair: Any) -> bool:
 def main() -> None:
     """Serve, send, check that the server lives, and write the report."""
     sizes = {"requests": (5000, "how many"), "seed": (0, "of the requests")}
-    asked = options("Bad requests to a running page.", "fuzz.json", **sizes)
+    arguments = options("Bad requests to a running page.", "fuzz.json", **sizes)
     pair = specdec.load_pair("stories")
     with serving() as (address, process):
         site, start = Site(address), time.monotonic()
         before = process.memory_info().rss
-        counts = asyncio.run(fuzz(site, asked.requests, asked.seed))
+        counts = asyncio.run(fuzz(site, arguments.requests, arguments.seed))
         report = {
             "requests": counts.sent.total(),
             "seconds": time.monotonic() - start,
@@ -188,7 +188,7 @@ def main() -> None:
             "same_text_afterwards": asyncio.run(generates(site, pair)),
             "server_megabytes": {"before": before >> 20, "after": process.memory_info().rss >> 20},
         }
-    write(asked.out, report)
+    write(arguments.out, report)
 
 
 if __name__ == "__main__":

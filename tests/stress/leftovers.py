@@ -42,8 +42,8 @@ async def read(site: Site, http: httpx.AsyncClient) -> None:
 
 async def leave(site: Site, http: httpx.AsyncClient) -> None:
     """Start a run and close its stream in the middle."""
-    async for kind, said in stream(http, "decode", site.defaults | PLAIN | {"max_new_tokens": 400}):
-        if kind == "generating" and '"number"' in said:
+    async for kind, message in stream(http, "decode", site.defaults | PLAIN | {"max_new_tokens": 400}):
+        if kind == "generating" and '"number"' in message:
             return
 
 
@@ -98,7 +98,7 @@ async def unlistened(site: Site, http: httpx.AsyncClient, queue: Any) -> dict[st
     end = time.monotonic() + PATIENCE
 
     def kept() -> list[str]:
-        return [name for store, known in zip(stores, before, strict=True) for name in set(store) - known]
+        return [name for store, old in zip(stores, before, strict=True) for name in set(store) - old]
 
     while time.monotonic() < end and (seats.MODEL.num_seated or kept() or queue.event_ids_to_events):
         await asyncio.sleep(0.02)

@@ -34,8 +34,8 @@ def as_opened(visitor: int, length: int) -> dict[str, Any]:
 def asked(visitor: int, length: int) -> dict[str, Any]:
     """The settings of one visitor: prompts, seeds and methods differ, the length does not."""
     prompts = [PROMPT, *(ROOT / "assets" / "prompts.txt").read_text().splitlines()[:39]]
-    drawn = {"prompt": prompts[visitor % len(prompts)], "method": METHODS[visitor % len(METHODS)]}
-    return as_opened(visitor, length) | drawn
+    choice = {"prompt": prompts[visitor % len(prompts)], "method": METHODS[visitor % len(METHODS)]}
+    return as_opened(visitor, length) | choice
 
 
 def alone(pair: Any, visit: Visit) -> list[int]:
@@ -76,11 +76,11 @@ def report(visits: Sequence[Visit], replays: Sequence[float], pair: Any) -> dict
     """The figures. `different` and `failures` must be empty, and `slowest_over_median` at most 2."""
     seconds = sorted(visit.seconds for visit in visits)
     first = [visit.first_token_seconds for visit in visits if visit.first_token_seconds is not None]
-    whole = [i for i, visit in enumerate(visits) if not visit.failure]
+    complete = [i for i, visit in enumerate(visits) if not visit.failure]
     return {
         "generating": len(visits),
         "failures": [visit.failure for visit in visits if visit.failure],
-        "different": [i for i in whole if visits[i].token_ids != alone(pair, visits[i])],
+        "different": [i for i in complete if visits[i].token_ids != alone(pair, visits[i])],
         "tokens": (tokens := sum(len(visit.token_ids) for visit in visits)),
         "tokens_per_second": tokens / seconds[-1],
         "seconds": {"fastest": seconds[0], "median": median(seconds), "slowest": seconds[-1]},

@@ -55,12 +55,12 @@ def report(visits: Sequence[Visit]) -> dict[str, Any]:
 def main() -> None:
     """Serve, press, and write the report."""
     about, chosen = "One visitor who presses Generate again and again.", ("stories", "the server's pair")
-    asked = options(about, "presses.json", pair=chosen, presses=(20, "how many"))
+    arguments = options(about, "presses.json", pair=chosen, presses=(20, "how many"))
     questions = QUESTIONS.read_text().splitlines()
-    with serving(pair=asked.pair) as (address, process):
-        visits = asyncio.run(presses(Site(address), asked.presses, questions, wait=30.0))
+    with serving(pair=arguments.pair) as (address, process):
+        visits = asyncio.run(presses(Site(address), arguments.presses, questions, wait=30.0))
         megabytes = process.memory_info().rss / 1e6
-    write(asked.out, report(visits) | {"megabytes": megabytes})
+    write(arguments.out, report(visits) | {"megabytes": megabytes})
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ async def soak(
     pause: the most seconds between two actions of one visitor.
     """
     start, draw, samples = time.monotonic(), random.Random(0), []
-    done, failures, different = Counter[str](), [], []
+    counts, failures, different = Counter[str](), [], []
 
     async def generate() -> None:
         settings = asked(draw.randrange(1000), draw.randint(2, 96))
@@ -51,13 +51,13 @@ async def soak(
         while time.monotonic() < start + 60 * minutes:
             name = draw.choice([*5 * ["generate"], *2 * ["replay"], "leave", "nonsense"])
             await actions[name]()
-            done[name] += 1
+            counts[name] += 1
             await asyncio.sleep(pause * draw.random())
 
     async def sample() -> None:
-        while (passed := time.monotonic() - start) < 60 * minutes:
-            samples.append((round(passed / 60, 2), process.memory_info().rss >> 20))
-            print(f"{passed / 60:.1f} min, {samples[-1][1]} MB, {dict(done)}", flush=True)
+        while (seconds := time.monotonic() - start) < 60 * minutes:
+            samples.append((round(seconds / 60, 2), process.memory_info().rss >> 20))
+            print(f"{seconds / 60:.1f} min, {samples[-1][1]} MB, {dict(counts)}", flush=True)
             await asyncio.sleep(min(SAMPLE_EVERY, 20 * minutes))
 
     # a closed tab has no connection, and the page keeps none open by itself (`connect_heartbeat`)
@@ -68,7 +68,7 @@ async def soak(
         await asyncio.gather(sample(), *(visitor() for _ in range(3)))
     return {
         "minutes": minutes,
-        "done": dict(done),
+        "done": dict(counts),
         "failures": failures,
         "different": sum(different),
         "faults": fuzzer.found.faults,
@@ -86,11 +86,11 @@ def growth(samples: list[tuple[float, int]]) -> float:
 def main() -> None:
     """Serve, visit, sample, and write the report."""
     about = "Visitors for a long time, and the server's memory."
-    asked = options(about, "soak.json", minutes=(30.0, "how long"))
+    arguments = options(about, "soak.json", minutes=(30.0, "how long"))
     os.nice(10)  # lowers the priority, also of the server, because speed is not measured here
     with serving() as (address, process):
-        work = soak(Site(address), process, specdec.load_pair("stories"), asked.minutes)
-        write(asked.out, asyncio.run(work))
+        work = soak(Site(address), process, specdec.load_pair("stories"), arguments.minutes)
+        write(arguments.out, asyncio.run(work))
 
 
 if __name__ == "__main__":

@@ -178,11 +178,11 @@ class Site:
         """Press Generate with these settings and watch until the run ends."""
         visit, start = Visit(), time.monotonic()
         changed = {ADDRESSES.get(name, name): value for name, value in changes.items()}
-        async for kind, said in stream(http, "decode", self.defaults | PLAIN | changed):
+        async for kind, message in stream(http, "decode", self.defaults | PLAIN | changed):
             if kind == "generating":
-                visit.take(said, time.monotonic() - start)
+                visit.take(message, time.monotonic() - start)
             elif kind != "complete":
-                visit.failure = str(said)
+                visit.failure = str(message)
         visit.seconds = time.monotonic() - start
         if not visit.updates:
             visit.failure = visit.failure or "no update came"
@@ -217,7 +217,7 @@ async def stream(http: httpx.AsyncClient, name: str, values: Any) -> AsyncIterat
             if line.startswith("event:"):
                 kind = line[6:].strip()
             elif line.startswith("data:") and kind != "heartbeat":
-                said = json.loads(line[5:])
-                yield kind, said[0] if kind == "generating" else said
+                data = json.loads(line[5:])
+                yield kind, data[0] if kind == "generating" else data
                 if kind in ("complete", "error"):
                     return

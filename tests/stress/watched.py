@@ -110,14 +110,14 @@ def compare(page: Page, address: str, name: str, repeats: int, length: int) -> d
     figures: dict[str, Any] = {"load": os.getloadavg()[0]}
     for method in ("ersd", "gsd"):
         alone(pair, method, length, 0)  # the first run of a process is slower
-        here, elsewhere, by_itself = [], [], []
+        ours, elsewhere, by_itself = [], [], []
         for seed in range(1, repeats + 1):
-            here.append(watched(page, address, method, length, seed))
+            ours.append(watched(page, address, method, length, seed))
             elsewhere.append(received(site, method, length, seed))
             by_itself.append(alone(pair, method, length, seed))
         figures[method] = {
             "alone_tokens_per_second": statistics.median(by_itself),
-            "here": _beside(here, by_itself),
+            "here": _beside(ours, by_itself),
             "elsewhere": _beside(elsewhere, by_itself),
         }
     return figures

@@ -65,18 +65,18 @@ def test_marks_around_the_text_of_the_decoder(decoded, pair):
 
 
 def test_json_holds_the_record_and_the_numbers(decoded):
-    found = json.loads(decoded("--json"))
-    generation = Generation.from_json(json.dumps(found["generation"]))
-    assert (generation.seed, generation.method, found["tokens"]) == (4, "ersd", len(generation.token_ids))
-    assert found["ms_per_token"] > 0
-    assert found["acceptance"] == json.loads(json.dumps(asdict(generation.acceptance)))
+    output = json.loads(decoded("--json"))
+    generation = Generation.from_json(json.dumps(output["generation"]))
+    assert (generation.seed, generation.method, output["tokens"]) == (4, "ersd", len(generation.token_ids))
+    assert output["ms_per_token"] > 0
+    assert output["acceptance"] == json.loads(json.dumps(asdict(generation.acceptance)))
 
 
 def test_every_setting_of_the_decoder_is_an_option_with_its_range(decoded):
     values = {"seed": 4, "max_new_tokens": 20, "method": "gsd", "drafter": "copies"}
     values |= {"temperature": 0.5, "top_k": 3, "top_p": 0.25, "draft_temperature": 0.75}
-    given = [text for name, value in values.items() for text in (f"--{SETTINGS[name].option}", str(value))]
-    record = json.loads(decoded("--json", *given))["generation"]
+    words = [text for name, value in values.items() for text in (f"--{SETTINGS[name].option}", str(value))]
+    record = json.loads(decoded("--json", *words))["generation"]
     assert {name: record[name] for name in SETTINGS} == values
     usage = " ".join(command.parser().format_help().split())
     assert "is the target's temperature (0 to 100; unused with method ar, drafter copies)" in usage
@@ -90,9 +90,9 @@ def test_methods_in_columns(decoded):
     rows = {line[:22].strip(): line[22:].split() for line in lines[1:]}
     assert rows["text of plain decoding"][0] == rows["text of plain decoding"][2] == "yes"
     assert rows["tokens per call"][0] == "1.00"
-    found = json.loads(decoded("--compare", "--json"))
-    assert [each["method"] for each in found] == [*command.METHODS]
-    assert [each["method"] for each in found if each["same_text"]][:2] == ["ar", "ersd"]
+    entries = json.loads(decoded("--compare", "--json"))
+    assert [each["method"] for each in entries] == [*command.METHODS]
+    assert [each["method"] for each in entries if each["same_text"]][:2] == ["ar", "ersd"]
 
 
 def test_the_choice_of_a_tree_is_explained(decoded, capsys):
@@ -123,8 +123,8 @@ def test_the_choice_is_explained_with_the_drafted_tokens_of_each_round(pair, mon
 
 @pytest.mark.parametrize("drafter", [COPIES, MODEL_AND_COPIES])
 def test_drafters_that_copy_have_names(decoded, pair, drafter):
-    found = json.loads(decoded("--drafter", drafter, "--json", prompt=REPEATING))
-    record = Generation.from_json(json.dumps(found["generation"]))
+    output = json.loads(decoded("--drafter", drafter, "--json", prompt=REPEATING))
+    record = Generation.from_json(json.dumps(output["generation"]))
     assert record.drafter == drafter
     assert any(node.copied for round in record.rounds for node in round.nodes)
     assert record.token_ids == specdec.generate(pair, REPEATING, max_new_tokens=20, seed=4).token_ids
@@ -151,19 +151,19 @@ def test_topologies_have_names(decoded, name):
 def test_mistakes_are_told_in_a_line_before_anything_is_loaded(decoded, monkeypatch, arguments, message):
     if arguments != ["--chat"]:
         monkeypatch.setattr(command, "_loaded", lambda options: pytest.fail("loaded"))
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as error:
         decoded(*arguments)
-    assert str(ended.value).startswith("error: ")
-    assert message in str(ended.value)
-    assert "\n" not in str(ended.value)
+    assert str(error.value).startswith("error: ")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_what_is_piped_in_is_text_without_its_line_end(monkeypatch, pair, capsys):
     monkeypatch.setattr(command, "_loaded", lambda options: pair)
-    for piped, wanted in (("Once\n", "Once"), ("a\n\n", "a\n")):
+    for piped, expected in (("Once\n", "Once"), ("a\n\n", "a\n")):
         monkeypatch.setattr(sys, "stdin", io.StringIO(piped))
         main(["--tokens", "2", "--method", "ar", "--json"])
-        assert json.loads(capsys.readouterr().out)["generation"]["prompt"] == wanted
+        assert json.loads(capsys.readouterr().out)["generation"]["prompt"] == expected
     wrong = io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="utf-8")
     for piped, message in ((wrong, "the prompt is not utf-8 text"), (io.StringIO(""), "no prompt")):
         monkeypatch.setattr(sys, "stdin", piped)
@@ -180,19 +180,19 @@ def test_marks_are_explained_as_far_as_they_are_there(decoded, method, kinds):
 
 def test_ctrl_c_ends_without_a_traceback(decoded, monkeypatch):
     monkeypatch.setattr(command, "Run", Mock(side_effect=KeyboardInterrupt))
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as error:
         decoded()
-    assert ended.value.code == 130
+    assert error.value.code == 130
 
 
 def test_other_commands_get_their_arguments(monkeypatch):
-    asked, other = [], SimpleNamespace(main=len)
-    monkeypatch.setattr(command, "import_module", lambda name: asked.append(name) or other)
+    modules, other = [], SimpleNamespace(main=len)
+    monkeypatch.setattr(command, "import_module", lambda name: modules.append(name) or other)
     for name in command.COMMANDS:
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as error:
             main([name, "--smoke", "x"])
-        assert ended.value.code == 2
-    assert asked == [*command.COMMANDS.values()]
+        assert error.value.code == 2
+    assert modules == [*command.COMMANDS.values()]
 
 
 def test_the_page_is_served_from_a_checkout(monkeypatch, tmp_path):
@@ -265,21 +265,23 @@ def test_loading_says_how_far_it_is(monkeypatch):
     monkeypatch.setattr(waiting, "PATIENCE", 0.05)
     monkeypatch.setattr(sys, "stderr", Stream())
     loading.load_with_progress(Namespace(target="some/model"))
+    with pytest.raises(ValueError, match="--pair and --target both name the target"):
+        loading.load_with_progress(Namespace(target="some/model", pair="stories"))
     assert sys.stderr.getvalue() == "fetching some/model, 25% ...\n"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("line", "status", "said"),
+    ("line", "status", "output"),
     [
         ("{} Once --tokens 3 <&- >&- 2>&-", 0, ""),
         ("{} Once --tokens 0 >&-", 1, ""),
         ('echo "Once upon a time" | {} --tokens 8 --seed 1', 0, "8 tokens in"),
     ],
 )
-def test_the_command_in_a_pipe_and_with_closed_streams(line, status, said):
+def test_the_command_in_a_pipe_and_with_closed_streams(line, status, output):
     line = line.format(f'"{sys.executable}" -m specdec --pair stories --topology simple')
-    ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=500, check=False)
-    assert ended.returncode == status
-    assert said in ended.stdout
-    assert "Traceback" not in ended.stderr
+    process = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=500, check=False)
+    assert process.returncode == status
+    assert output in process.stdout
+    assert "Traceback" not in process.stderr

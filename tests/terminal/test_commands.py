@@ -18,7 +18,7 @@ def raising(error):
 
 
 @pytest.mark.parametrize(
-    ("body", "code", "said"),
+    ("body", "code", "message"),
     [
         (partial(raising, ValueError("k = 0")), "error: k = 0", ""),
         (partial(open, "/nowhere/x"), "error: /nowhere/x: No such file or directory", ""),
@@ -28,11 +28,11 @@ def raising(error):
         (partial(Parser().parse_args, ["x"]), "error: unrecognized arguments: x", ""),
     ],
 )
-def test_how_it_ends(body, code, said, capsys):
+def test_how_it_ends(body, code, message, capsys):
     """Python prints a text as the code of an exit, and ends with 1."""
     with pytest.raises(SystemExit) as end, without_traceback():
         body()
-    assert (end.value.code, capsys.readouterr().err) == (code, said)
+    assert (end.value.code, capsys.readouterr().err) == (code, message)
 
 
 def test_what_the_terminal_can_t_write_is_a_question_mark(monkeypatch):

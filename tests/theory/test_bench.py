@@ -64,10 +64,10 @@ def test_a_synthetic_draft_can_be_rounded_and_its_target_stays():
     """The acceptance is calibrated first: both pairs have the same target."""
     plain, rounded = (synthetic_pair(PRESETS["tiny"], torch.float32, kind)[0] for kind in (None, "int8"))
     assert torch.equal(plain.target.module.lm_head.weight, rounded.target.module.lm_head.weight)
-    for pair, whole in ((plain, False), (rounded, True)):
+    for pair, is_whole in ((plain, False), (rounded, True)):
         weight = pair.draft.module.model.layers[0].mlp.up_proj.weight
         multiples = weight / (weight.abs().amax(1, keepdim=True) / 127)
-        assert torch.allclose(multiples, multiples.round(), atol=1e-3) is whole
+        assert torch.allclose(multiples, multiples.round(), atol=1e-3) is is_whole
 
 
 def test_both_sides_make_the_same_number_of_tokens_and_count_target_calls(tiny):
@@ -100,11 +100,11 @@ def test_turns_rotate_and_samples_stay_in_the_order_of_jobs():
 def test_the_table_has_a_line_for_each_with_ratios_and_milliseconds():
     each = [contestant(AUTOREGRESSIVE, 2.0, []), contestant("specdec ERSD auto", 0.5, [])]
     samples = interleaved(each, [Workload([0], seed, 10) for seed in range(2)])
-    found = rows(each, samples, {one.name: 3 << 20 for one in each})
-    assert found[1]["ratio"]["autoregressive"]["value"] == 4.0
-    assert found[1]["ratio"]["assisted"] is None
-    assert found[1]["ms_per_round"]["target"] == 50.0
-    lines = table(found).splitlines()
+    entries = rows(each, samples, {one.name: 3 << 20 for one in each})
+    assert entries[1]["ratio"]["autoregressive"]["value"] == 4.0
+    assert entries[1]["ratio"]["assisted"] is None
+    assert entries[1]["ms_per_round"]["target"] == 50.0
+    lines = table(entries).splitlines()
     assert len({len(line) for line in lines}) == 1
     assert len(lines) == 4
     assert "| 4.00 (4.00 to 4.00) |" in lines[3]
@@ -131,11 +131,11 @@ def test_the_limit_is_bandwidth_over_the_bytes_of_the_weights_that_a_token_reads
     assert limit["tokens_per_second"] == pytest.approx(limit["bandwidth"] / read)
     assert 1e8 < limit["bandwidth"] < 1e13
     samples = interleaved(each, [Workload([0], seed, 10) for seed in range(2)])
-    found = rows(each, samples, {one.name: 0 for one in each})
-    shares = bandwidth.with_shares(found, {AUTOREGRESSIVE: {"bandwidth": 40e9, "tokens_per_second": 40.0}})
+    table = rows(each, samples, {one.name: 0 for one in each})
+    shares = bandwidth.with_shares(table, {AUTOREGRESSIVE: {"bandwidth": 40e9, "tokens_per_second": 40.0}})
     assert [row.get("bandwidth_share") for row in shares] == [0.25, None]
-    said = bandwidth.sentence(shares, {AUTOREGRESSIVE: {"bandwidth": 40e9}})
-    assert "autoregressive 25% of 40 GB/s" in said
+    sentence = bandwidth.sentence(shares, {AUTOREGRESSIVE: {"bandwidth": 40e9}})
+    assert "autoregressive 25% of 40 GB/s" in sentence
 
 
 def test_a_tied_embedding_is_read_as_a_whole():
@@ -147,13 +147,13 @@ def test_a_tied_embedding_is_read_as_a_whole():
 def test_beside_a_recurrent_state_transformers_only_decodes_plainly():
     module = tiny_model("qwen3_next")
     module.generation_config.eos_token_id = None
-    pair, said = specdec.ModelPair(module, tiny_model("lfm2")), []
+    pair, lines = specdec.ModelPair(module, tiny_model("lfm2")), []
     field = Field({"float32": pair}, (1,), Sampling(), [Workload([1], 0, 6)])
-    contestants, _ = chosen(field, said.append)
+    contestants, _ = chosen(field, lines.append)
     kinds = [each.kind for each in contestants]
     assert kinds.count("transformers") == 1
     assert "specdec ERSD sequence(4)" in [each.name for each in contestants]
-    assert any("verifies no drafts" in line for line in said)
+    assert any("verifies no drafts" in line for line in lines)
 
 
 @pytest.mark.usefixtures("small_copies")
@@ -179,8 +179,8 @@ def test_a_smoke_run_of_checkpoints_measures_everyone(tmp_path, monkeypatch, cap
     assert {"torch", "transformers", "processor", "load"} <= set(result["machine"])
     shares = [row["name"] for row in result["rows"] if row.get("bandwidth_share", 0) > 0]
     assert shares == [AUTOREGRESSIVE, "specdec autoregressive"]
-    said = next(line for line in printed.splitlines() if "memory bandwidth" in line)
-    assert all(name in said for name in shares)
+    sentence = next(line for line in printed.splitlines() if "memory bandwidth" in line)
+    assert all(name in sentence for name in shares)
 
 
 def test_a_profile_counts_every_moment_once_and_leaves_everything_as_it_was(tiny):
@@ -265,9 +265,9 @@ def llama_server():
 
     state = {"asked": [], "status": 200, "tokens": None}
 
-    def answer(asked):
-        state["asked"].append(asked)
-        tokens = state["tokens"] or asked["max_tokens"]
+    def answer(request):
+        state["asked"].append(request)
+        tokens = state["tokens"] or request["max_tokens"]
         timings = {"predicted_n": tokens, "draft_n": 2 * tokens, "draft_n_accepted": tokens // 2}
         return state["status"], json.dumps({"tokens": [1] * tokens, "timings": timings}).encode()
 
@@ -276,12 +276,12 @@ def llama_server():
 
 
 def test_a_llama_server_gets_the_token_ids_and_its_row_has_ratios_but_no_processor_time(llama_server):
-    asked, url = llama_server[0]["asked"], llama_server[1]
+    requests, url = llama_server[0]["asked"], llama_server[1]
     each = [contestant(AUTOREGRESSIVE, 2.0, []), server(f"drafting={url}/", Sampling(0.7, 5, 0.9), 1)]
     samples = interleaved(each, [Workload([7, 8, 9], seed, 10) for seed in range(2)])
-    assert [body["seed"] for body in asked] == [0, 1]
+    assert [body["seed"] for body in requests] == [0, 1]
     settings = {"prompt": [7, 8, 9], "max_tokens": 10, "temperature": 0.7, "top_k": 5, "top_p": 0.9}
-    assert settings.items() <= asked[0].items()
+    assert settings.items() <= requests[0].items()
     row = rows(each, samples, peaks(each, Workload([7], 0, 2), torch.device("cpu")))[1]
     assert (row["name"], row["tokens_per_call"], row["peak_bytes"]) == ("llama-server drafting", 2.0, None)
     assert row["ratio"]["autoregressive"]["value"] > 1

@@ -98,11 +98,11 @@ def test_greedy_rejection_sampling_is_specinfer_s_rule_and_not_gsd_s():
     for position in range(150):
         proposals = [channel.greedy_rejection_decode(i, Q, 5, position) for i in range(children)]
         runs.append((channel.greedy_rejection_encode(P, Q, 5, position).index, proposals))
-    wanted = [index if index < children else None for index, _ in runs]
+    theirs = [index if index < children else None for index, _ in runs]
     for verify in (specinfer.verify, gsd.verify):
-        found = [batch_index(verify, 5, position, proposals) for position, (_, proposals) in enumerate(runs)]
-        assert (found == wanted) == (verify is specinfer.verify)
-    assert len(set(wanted)) > 5
+        ours = [batch_index(verify, 5, position, proposals) for position, (_, proposals) in enumerate(runs)]
+        assert (ours == theirs) == (verify is specinfer.verify)
+    assert len(set(theirs)) > 5
 
 
 def test_poisson_functional_representation_is_ersd():
@@ -150,12 +150,12 @@ def test_only_the_distribution_with_replacement_has_an_entropy_of_at_least_kl(me
     bound, rng = BOUNDS[method], np.random.default_rng(3)
     pairs = [(rng.dirichlet(np.ones(6)), rng.dirichlet(np.full(6, 5.0))) for _ in range(40)]
     for p, q in pairs:
-        found = index_distributions(p, q, method)
-        assert found.with_replacement[0] == pytest.approx(found.without_replacement[0], abs=1e-12)
-        assert found.with_replacement.sum() == pytest.approx(1, abs=1e-6)
-        assert found.without_replacement.sum() == pytest.approx(1, abs=1e-12)
-        assert found.kl <= found.entropy_with + 1e-6 <= bound(found.kl) + 2e-6
-        assert found.entropy_without <= found.entropy_with + 1e-6
+        laws = index_distributions(p, q, method)
+        assert laws.with_replacement[0] == pytest.approx(laws.without_replacement[0], abs=1e-12)
+        assert laws.with_replacement.sum() == pytest.approx(1, abs=1e-6)
+        assert laws.without_replacement.sum() == pytest.approx(1, abs=1e-12)
+        assert laws.kl <= laws.entropy_with + 1e-6 <= bound(laws.kl) + 2e-6
+        assert laws.entropy_without <= laws.entropy_with + 1e-6
     extreme = index_distributions(*EXTREME, method)
     assert extreme.kl == pytest.approx(6.4968, abs=1e-4)
     assert extreme.entropy_without == pytest.approx(0.1414, abs=1e-4)
@@ -214,10 +214,10 @@ def test_what_is_sent_lies_between_divergence_entropy_and_bounds(method, p, q):
     entropy."""
     indices = [message.index for message in messages(method, 1500, p, q)]
     kl = float(theory.kl_divergence(p, q))
-    found = index_distributions(p, q, method)
-    own, entropy = found.without_replacement, found.entropy_without
+    laws = index_distributions(p, q, method)
+    own, entropy = laws.without_replacement, laws.entropy_without
     if method == "greedy_rejection":
-        own, entropy = found.with_replacement, found.entropy_with
+        own, entropy = laws.with_replacement, laws.entropy_with
     by_zipf, by_own = (8 * len(encode_indices(indices, code)) / 1500 for code in (zipf_distribution(kl), own))
     assert by_zipf <= kl + math.log2(kl + 1) + 5
     surprise = -np.log2(np.maximum(own, 1e-300))
@@ -225,7 +225,7 @@ def test_what_is_sent_lies_between_divergence_entropy_and_bounds(method, p, q):
     assert by_own == pytest.approx(entropy, abs=5.5 * spread + 64 / 1500)
     assert max(by_own, entropy) < BOUNDS[method](kl)
     assert method != "greedy_rejection" or kl <= entropy
-    assert (p, q) != EXTREME or found.entropy_without < kl / 10
+    assert (p, q) != EXTREME or laws.entropy_without < kl / 10
 
 
 HALF = [0.5, 0.5]

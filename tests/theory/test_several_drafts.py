@@ -37,10 +37,10 @@ def distribution_of_drafts(q, n, replacement):
     n = n if replacement else min(n, len(support))
     distribution = {}
     for tokens in itertools.product(support, repeat=n) if replacement else itertools.permutations(support, n):
-        mass, left = 1.0, set(support)
+        mass, remaining = 1.0, set(support)
         for token in tokens:
-            mass *= q[token] / sum(q[i] for i in left)
-            left -= set() if replacement else {token}
+            mass *= q[token] / sum(q[i] for i in remaining)
+            remaining -= set() if replacement else {token}
         distribution[frozenset(tokens)] = distribution.get(frozenset(tokens), 0) + mass
     return distribution
 
@@ -59,8 +59,8 @@ def linear_program(p, q, n, replacement):
 def test_the_optimum_is_that_of_the_linear_program(n, replacement):
     for seed in range(6):
         for p, q in (random_laws(seed), sparse_laws(seed)):
-            found = float(theory.optimal_acceptance(p, q, n, replacement))
-            assert found == pytest.approx(linear_program(p, q, n, replacement), abs=1e-9)
+            rate = float(theory.optimal_acceptance(p, q, n, replacement))
+            assert rate == pytest.approx(linear_program(p, q, n, replacement), abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_the_optimum_is_found_among_several_local_minima(seed):
     prefixes = np.cumsum(np.append(0, np.sort(p)))
     exact = min(prefixes[m] + 1 - math.comb(m, n) / math.comb(size, n) for m in range(size + 1))
     assert exact < 1 - 1e-4
-    found = theory.optimal_acceptance(p, np.full(size, 1 / size), n)
-    assert float(found) == pytest.approx(exact, abs=1e-9)
+    rate = theory.optimal_acceptance(p, np.full(size, 1 / size), n)
+    assert float(rate) == pytest.approx(exact, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_the_optimum_is_found_among_several_local_minima(seed):
 def test_arrivals_of_a_uniform_race_have_a_closed_form(size, n):
     m = np.unique(np.linspace(0, size, 60).astype(int))
     closed = [1 - Fraction(math.comb(each, n), math.comb(size, n)) for each in m.tolist()]
-    found = outside_of_arrivals(np.full(size, 1 / size), n)(m)
-    assert found == pytest.approx([float(each) for each in closed], abs=1e-11)
+    masses = outside_of_arrivals(np.full(size, 1 / size), n)(m)
+    assert masses == pytest.approx([float(each) for each in closed], abs=1e-11)
 
 
 def test_a_bound_takes_the_smallest_number_that_a_float_holds():
@@ -160,8 +160,8 @@ def test_acceptance_is_that_of_the_rule_by_enumeration(rule, n, tables, monkeypa
     distribution = distribution_of(rule, (P, Q), batch(n), monkeypatch)
     accepted = sum(mass for text, mass in distribution.items() if len(text) == 2)
     p, q = ([float(Fraction(x)) for x in table[0]] for table in (P, Q))
-    found = getattr(theory, f"{rule}_acceptance")(p, q, n)
-    assert float(found) == pytest.approx(float(accepted), abs=1e-9)
+    rate = getattr(theory, f"{rule}_acceptance")(p, q, n)
+    assert float(rate) == pytest.approx(float(accepted), abs=1e-9)
 
 
 def test_no_rule_passes_the_optimum_and_one_draft_is_all_the_same():
@@ -203,12 +203,12 @@ def test_a_vocabulary_of_128k_tokens_costs_as_some_sorts(n):
     p, q = logits.softmax(-1), (logits + torch.randn(131_072, generator=generator)).softmax(-1)
 
     def seconds(function, *arguments):
-        taken = []
+        times = []
         for _ in range(3):
             start = time.process_time()
             function(*arguments)
-            taken.append(time.process_time() - start)
-        return min(taken)
+            times.append(time.process_time() - start)
+        return min(times)
 
     sort = seconds(np.argsort, p.numpy())
     for accepted in SEVERAL:

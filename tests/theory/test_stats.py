@@ -64,9 +64,9 @@ def test_acceptance_counts_verified_nodes_by_index_and_rounds_by_position():
 @pytest.mark.parametrize("z", [1.96, 4.0])
 def test_intervals_are_wilsons(accepted, offered, z):
     confidence = 1 - 2 * scipy_stats.norm.sf(z)
-    wanted = scipy_stats.binomtest(accepted, offered).proportion_ci(confidence, method="wilson")
+    interval = scipy_stats.binomtest(accepted, offered).proportion_ci(confidence, method="wilson")
     low, high = IndexAcceptance(0, accepted, offered).interval(z)
-    assert (low, high) == pytest.approx((wanted.low, wanted.high), abs=1e-9)
+    assert (low, high) == pytest.approx((interval.low, interval.high), abs=1e-9)
     assert low <= accepted / offered <= high
 
 

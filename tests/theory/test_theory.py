@@ -127,7 +127,7 @@ def test_divergences_of_equal_and_of_disjoint_distributions():
 PAIRWISE = [theory.total_variation, theory.harmonic_mean_similarity, theory.kl_divergence]
 PAIRWISE += [theory.gsd_acceptance, theory.ersd_acceptance]
 PAIRWISE += [theory.ersd_total_variation_bound, theory.poisson_matching_bound]
-PAIRWISE += [lambda p, q, of=of: of(p, q, 3) for of in (*BY_INDEX, *SEVERAL)]
+PAIRWISE += [lambda p, q, function=function: function(p, q, 3) for function in (*BY_INDEX, *SEVERAL)]
 
 
 @pytest.mark.parametrize("function", PAIRWISE)
@@ -135,13 +135,13 @@ def test_a_batch_is_its_rows_whatever_the_container(function):
     rng = np.random.default_rng(0)
     p, q = rng.dirichlet(np.ones(5), (2, 3)), rng.dirichlet(np.ones(5), (2, 3))
     p.flags.writeable = False
-    whole = function(p, q)
-    assert whole.shape[:2] == (2, 3)
+    values = function(p, q)
+    assert values.shape[:2] == (2, 3)
     for i, j in itertools.product(range(2), range(3)):
-        torch.testing.assert_close(whole[i, j], function(p[i, j].tolist(), torch.tensor(q[i, j])))
+        torch.testing.assert_close(values[i, j], function(p[i, j].tolist(), torch.tensor(q[i, j])))
     torch.testing.assert_close(function(p, q[0, 0]), function(p, np.broadcast_to(q[0, 0], p.shape)))
     of_floats = function(torch.tensor(p).float(), torch.tensor(q).float())
-    torch.testing.assert_close(of_floats, whole, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(of_floats, values, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,8 @@ def test_ersd_by_index_equals_adaptive_integration():
         def by_log(y, rank=rank):
             return math.exp(y) * sum(density(math.exp(y), i, rank) for i in range(24))
 
-        whole, _ = integrate.quad(by_log, -25, 3.7, limit=400)
-        assert float(distribution[rank]) == pytest.approx(whole, abs=1e-7)
+        integral, _ = integrate.quad(by_log, -25, 3.7, limit=400)
+        assert float(distribution[rank]) == pytest.approx(integral, abs=1e-7)
 
 
 @pytest.mark.parametrize(("function", "first"), FIRST)

@@ -91,16 +91,16 @@ def distribution_of_chosen(rule, tables, choice, monkeypatch):
         uniforms, last = ByPath(lambda _: Undecided(chances)), ByPath(lambda _: Undecided(chances))
         if rule == "specinfer":
             first = chances.independent(0, None, algorithms.given(Q, (0,)), 2)
-            drawn = {(0,): first[0], (1,): first[1]}
-            tau = {(), *(path for path in choice(drawn) if len(path) == 1)}
+            tokens = {(0,): first[0], (1,): first[1]}
+            tau = {(), *(path for path in choice(tokens) if len(path) == 1)}
             U = [ByPath(lambda i: Undecided(chances)) for _ in range(3)]
             tests = [[U[d][i] for i in range(2)] for d in range(3)]
             y = other_rules.specinfer((0,), Q, P, tau, range(3), range(3), tests, last)
             return y, chances.weight
         # traversal may verify many nodes of a depth, so each has its own race; GSD verifies only one of them
         races = ByPath(lambda path: path) if rule == "traversal" else range(3)
-        drawn = algorithms.draft((0,), Q, {(), *TREE.paths}, races)
-        tau = {(), *choice(drawn)}
+        tokens = algorithms.draft((0,), Q, {(), *TREE.paths}, races)
+        tau = {(), *choice(tokens)}
         if rule == "traversal":
             y = other_rules.traversal((0,), Q, P, tau, races, uniforms, last[0])
         else:
@@ -120,12 +120,12 @@ CASES = [
 @pytest.mark.parametrize(("rule", "choice"), CASES)
 def test_the_distribution_is_kept_where_an_offer_is_decided_before_its_own_draw(rule, choice, monkeypatch):
     """In rationals: right choices keep the distribution exactly, the others are off by more than 1/100."""
-    found = distribution_of_chosen(rule, TABLES["full"], CHOICES[choice], monkeypatch)
+    law = distribution_of_chosen(rule, TABLES["full"], CHOICES[choice], monkeypatch)
     P, _ = TABLES["full"]
     target = completed({(): Fraction(1)}, P, 3)
-    assert sum(found.values()) == 1
-    assert (completed(found, P, 3) == target) == (choice in RIGHT)
-    assert choice in RIGHT or distance(completed(found, P, 3), target) > Fraction(1, 100)
+    assert sum(law.values()) == 1
+    assert (completed(law, P, 3) == target) == (choice in RIGHT)
+    assert choice in RIGHT or distance(completed(law, P, 3), target) > Fraction(1, 100)
 
 
 def test_a_draw_that_is_thrown_away_is_off_by_up_to_a_quarter_where_the_draft_is_the_target(monkeypatch):
@@ -136,9 +136,9 @@ def test_a_draw_that_is_thrown_away_is_off_by_up_to_a_quarter_where_the_draft_is
     p, q = [Fraction(n, 10) for n in (2, 5, 3)], [Fraction(n, 10) for n in (6, 1, 3)]
     assert offered_distribution(p, q, [Fraction(1, 3)] * 3) == p  # the choice is made without the draw
     table = np.array([p] * 3, dtype=object), np.array([q] * 3, dtype=object)
-    found = distribution_of_chosen("gsd", table, CHOICES["its own draw"], monkeypatch)
-    whole = completed(found, table[0], 1)
-    assert [whole[token,] for token in range(3)] == offered_distribution(p, q, [0, 1, 1])
+    law = distribution_of_chosen("gsd", table, CHOICES["its own draw"], monkeypatch)
+    text_law = completed(law, table[0], 1)
+    assert [text_law[token,] for token in range(3)] == offered_distribution(p, q, [0, 1, 1])
 
 
 # ---------------------------------------------------------------- the places that choose trees

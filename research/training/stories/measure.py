@@ -33,12 +33,12 @@ def measure(out: Path, smoke: bool = False) -> None:
     """Stage 5: measures the pair in `out` on one thread and writes the figures to its measurements.json."""
     torch.set_num_threads(1)
     pair = specdec.load_pair(out / "target", draft=out / "draft", device="cpu", dtype="float32")
-    loaded: dict[str, Any] = {"target": pair.target, "draft": pair.drafting}
+    models: dict[str, Any] = {"target": pair.target, "draft": pair.drafting}
     keep(
         out,
-        bytes={n: [path.stat().st_size for path in (out / n).glob("*.safetensors")] for n in loaded},
-        parameters={n: model.module.num_parameters() for n, model in loaded.items()},
-        cost=measure_cost({n: model.module for n, model in loaded.items()}, 2 if smoke else 200),
+        bytes={n: [path.stat().st_size for path in (out / n).glob("*.safetensors")] for n in models},
+        parameters={n: model.module.num_parameters() for n, model in models.items()},
+        cost=measure_cost({n: model.module for n, model in models.items()}, 2 if smoke else 200),
         acceptance=measure_acceptance(pair, *((4, 16, 8) if smoke else (96, 224, 2000))),
     )
 
@@ -77,8 +77,8 @@ def measure_acceptance(pair: ModelPair, rows: int, length: int, positions: int) 
         torch.stack([scored(model, row, 1, pair, Sampling()).double().exp() for row in ids])
         for model in (pair.target, pair.drafting)
     )
-    chosen = torch.randperm(rows * length, generator=torch.Generator().manual_seed(0))[:positions]
-    some = p.flatten(0, 1)[chosen], q.flatten(0, 1)[chosen]
+    places = torch.randperm(rows * length, generator=torch.Generator().manual_seed(0))[:positions]
+    some = p.flatten(0, 1)[places], q.flatten(0, 1)[places]
     return {
         "gsd": mean_and_error(theory.gsd_acceptance(p, q)),
         "ersd": mean_and_error(theory.ersd_acceptance(p, q)),
@@ -116,8 +116,8 @@ def mean_loss(model: LlamaForCausalLM, rows: list[Tensor]) -> float:
     """Mean loss in nats per token over rows of different lengths, computed in bfloat16."""
     model.eval()
     total, count, rows = 0.0, 0, sorted(rows, key=len)
-    for at in range(0, len(rows), 16):
-        ids = torch.nn.utils.rnn.pad_sequence(rows[at : at + 16], batch_first=True, padding_value=-100)
+    for start in range(0, len(rows), 16):
+        ids = torch.nn.utils.rnn.pad_sequence(rows[start : start + 16], batch_first=True, padding_value=-100)
         with torch.autocast("cpu", torch.bfloat16):
             logits = model(ids[:, :-1].clamp(min=0), use_cache=False).logits
         total += F.cross_entropy(logits.float().mT, ids[:, 1:], reduction="sum").item()
@@ -131,7 +131,7 @@ def measure_copying(sampled_ids: Tensor, tokens: dict[str, Tensor]) -> dict[str,
 
     def runs_in(tokens: Tensor) -> list[tuple[int, ...]]:
         ids = tokens.tolist()
-        runs = (tuple(ids[at : at + RUN]) for at in range(len(ids) - RUN + 1))
+        runs = (tuple(ids[start : start + RUN]) for start in range(len(ids) - RUN + 1))
         return [run for run in runs if 0 not in run]
 
     source = set(runs_in(tokens["stories"]))

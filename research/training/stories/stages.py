@@ -111,12 +111,12 @@ def sample(pair: ModelPair, tokens: Tensor, recipe: Recipe, number: int) -> Reco
 
 def openings(text: Tensor, rows: int, generator: torch.Generator) -> list[list[int]]:
     """The beginnings of sampled rows: an end token; in every second row also up to 24 tokens of a story."""
-    begun = []
+    prompts = []
     for row in range(rows):
-        at = next_end(text, int(torch.randint(len(text) - 24, (1,), generator=generator)))
+        start = next_end(text, int(torch.randint(len(text) - 24, (1,), generator=generator)))
         length = int(torch.randint(1, 25, (1,), generator=generator)) if row % 2 else 0
-        begun.append([0, *text[at + 1 : at + 1 + length].tolist()])
-    return begun
+        prompts.append([0, *text[start + 1 : start + 1 + length].tolist()])
+    return prompts
 
 
 def train_draft(work: Path, recipe: Recipe, samples: list[Path]) -> None:

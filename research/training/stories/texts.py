@@ -76,17 +76,17 @@ def draw_rows(text: Tensor, length: int, rows: int, generator: torch.Generator) 
     out = []
     for _ in range(rows):
         start = float(torch.rand((), generator=generator))
-        at = int(torch.randint(last, (1,), generator=generator))
+        place = int(torch.randint(last, (1,), generator=generator))
         if start < 0.5:
-            at = min(last, next_end(text, at) + int(start < 0.25))
-        out.append(text[at : at + length + 1])
+            place = min(last, next_end(text, place) + int(start < 0.25))
+        out.append(text[place : place + length + 1])
     return torch.stack(out).long()
 
 
-def next_end(text: Tensor, at: int) -> int:
-    """The position of the next end token, searched in 2,000 tokens; `at` itself if there is none."""
-    ends = (text[at : at + 2000] == 0).nonzero()
-    return at + int(ends[0]) if len(ends) else at
+def next_end(text: Tensor, place: int) -> int:
+    """The position of the next end token, searched in 2,000 tokens; `place` itself if there is none."""
+    ends = (text[place : place + 2000] == 0).nonzero()
+    return place + int(ends[0]) if len(ends) else place
 
 
 def story_rows(tokens: Tensor, context: int) -> list[Tensor]:

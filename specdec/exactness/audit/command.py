@@ -94,9 +94,9 @@ def _is_saved(subject: Subject, top_k: int, options: Arguments) -> bool:
     """Whether the file of reports already has a report with this number of decodes, these versions and these
     settings."""
     arguments = {"temperature": options.temperature, "top_k": top_k, "top_p": options.top_p}
-    wanted = (subject.name, subject.engine.versions(), arguments, options.decodes)
+    entry = (subject.name, subject.engine.versions(), arguments, options.decodes)
     return any(
-        (each["engine"], each["versions"], each["arguments"], each["trials"][0]["decodes"]) == wanted
+        (each["engine"], each["versions"], each["arguments"], each["trials"][0]["decodes"]) == entry
         for each in saved(options.json).values()
     )
 
@@ -118,6 +118,8 @@ def parsed(parser: ArgumentParser, arguments: list[str] | None) -> Arguments:
     ValueError if the file of reports can't be read: this is checked at once, because an audit takes hours.
     """
     options = parser.parse_args(arguments)
+    if not options.url.startswith(("http://", "https://")):
+        raise ValueError(f"url = {options.url!r:.60} is not an address such as http://127.0.0.1:8000/v1")
     if options.json:
         saved(options.json)
     return options

@@ -37,19 +37,19 @@ class TargetDistribution:
         self._ends = sorted(token_id for token_id in pair.eos_ids if token_id < pair.vocab_size)
         self.end = min(self._ends, default=NO_TOKEN)
         self._session = pair.target.session()
-        self._known: dict[tuple[int, ...], np.ndarray] = {}
+        self._table: dict[tuple[int, ...], np.ndarray] = {}
         if len(self.prompt_ids) > 1:
             self._session.prefill(self.prompt_ids[:-1])
 
     def after(self, token_ids: Sequence[int]) -> np.ndarray:
         """Next-token probabilities [1 + n, vocabulary] after the prompt and after each of these n tokens."""
-        asked = tuple(token_ids)
-        if asked not in self._known:
-            rows = self._computed(asked)
-            if len(self._known) * rows.size > _MOST_KNOWN:
-                self._known.clear()
-            self._known[asked] = rows
-        return self._known[asked].copy()
+        key = tuple(token_ids)
+        if key not in self._table:
+            rows = self._computed(key)
+            if len(self._table) * rows.size > _MOST_KNOWN:
+                self._table.clear()
+            self._table[key] = rows
+        return self._table[key].copy()
 
     @torch.inference_mode()
     def _computed(self, token_ids: tuple[int, ...]) -> np.ndarray:
@@ -68,10 +68,10 @@ class TargetDistribution:
         Outcomes less probable than `least` are summed under `OTHER`.
         """
         distribution: dict[Outcome, float] = defaultdict(float, {OTHER: 0.0})
-        begun: dict[tuple[int, ...], float] = {(): 1.0}
+        prefixes: dict[tuple[int, ...], float] = {(): 1.0}
         for _ in range(length):
             longer: dict[tuple[int, ...], float] = {}
-            for outcome, mass in begun.items():
+            for outcome, mass in prefixes.items():
                 row = mass * self.after(outcome)[-1]  # [vocabulary]
                 distribution[OTHER] += float(row[row < least].sum())
                 for token_id in np.flatnonzero(row >= least).tolist():
@@ -79,8 +79,8 @@ class TargetDistribution:
                         distribution[outcome] += row[token_id]
                     else:
                         longer[*outcome, token_id] = float(row[token_id])
-            begun = longer
-        return dict(distribution) | begun
+            prefixes = longer
+        return dict(distribution) | prefixes
 
     def text_of(self, outcome: Sequence[int]) -> str:
         """The text that these tokens add to the prompt."""

@@ -107,13 +107,13 @@ def duplicates(
     repeats = _Repeats(same_text, mass)
     p_value = min(1.0, 2 * len(distances) * math.exp(least), 2 * math.exp(repeats.log_p(repeats.count)))
     pairs, by_chance = candidates[0][2], candidates[0][4]
-    needed = bisected(
+    least_same = bisected(
         lambda number: _log_chernoff(pairs, number, by_chance) < math.log(level / 2 / len(distances)),
         0.0,
         pairs,
     )
     share = bisected(
-        lambda share: _log_chernoff(pairs, pairs - needed, pairs * (1 - share)) < math.log(1 - POWER),
+        lambda share: _log_chernoff(pairs, pairs - least_same, pairs * (1 - share)) < math.log(1 - POWER),
         0.0,
         1.0,
     )
@@ -134,7 +134,7 @@ class _Repeats:
         _, first = np.unique(same_text, return_index=True)
         is_new = np.isin(np.arange(len(same_text)), first)
         earlier = np.minimum(np.cumsum(np.where(is_new, mass, 0.0)) - np.where(is_new, mass, 0.0), 1.0)
-        self.tried, self.count = len(same_text), int((~is_new).sum())
+        self.num_texts, self.count = len(same_text), int((~is_new).sum())
         self._log_means = np.log1p(earlier * np.expm1(self.RATES)[:, None]).sum(1)
 
     def log_p(self, count: float) -> float:
@@ -143,13 +143,13 @@ class _Repeats:
 
     def would_find(self, log_level: float) -> int:
         """The largest number of different seeds whose repeats reach this level with probability `POWER`."""
-        needed = bisected(lambda count: self.log_p(count) < log_level, 0.0, self.tried)
+        least = bisected(lambda count: self.log_p(count) < log_level, 0.0, self.num_texts)
 
         def enough(seeds: float) -> bool:
             # the mean number of repeated texts
-            repeated = self.tried + seeds * math.expm1(-self.tried / seeds)
-            tail = repeated - needed + needed * math.log(needed / repeated)  # Chernoff's bound
-            return repeated > needed and tail > -math.log(1 - POWER)
+            repeated = self.num_texts + seeds * math.expm1(-self.num_texts / seeds)
+            tail = repeated - least + least * math.log(least / repeated)  # Chernoff's bound
+            return repeated > least and tail > -math.log(1 - POWER)
 
         return int(bisected(lambda seeds: not enough(seeds), 1.0, 1e9))
 
@@ -186,8 +186,8 @@ def places(distribution: np.ndarray, token_ids: np.ndarray, chance: np.ndarray) 
     earlier = (distribution > own) | (
         (distribution == own) & (np.arange(distribution.shape[1]) < token_ids[:, None])
     )
-    before = np.where(earlier, distribution, 0).sum(1)
-    return np.where(own[:, 0] > 0, before + chance * own[:, 0], 1.0)
+    below = np.where(earlier, distribution, 0).sum(1)
+    return np.where(own[:, 0] > 0, below + chance * own[:, 0], 1.0)
 
 
 def uniformity(name: str, numbers: np.ndarray, level: float) -> Evidence:

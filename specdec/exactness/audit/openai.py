@@ -33,9 +33,9 @@ def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, *
     def sample(
         prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float
     ) -> Sequence[int] | str:
-        asked = {"prompt": list(prompt_ids) if prompt is None else prompt, "seed": seed}
-        asked |= {"max_tokens": max_new_tokens, "return_token_ids": True, "return_tokens": True}
-        answer, completion = _completed(f"{url}/completions", asked | named(sampling) | options, seconds)
+        request = {"prompt": list(prompt_ids) if prompt is None else prompt, "seed": seed}
+        request |= {"max_tokens": max_new_tokens, "return_token_ids": True, "return_tokens": True}
+        answer, completion = _completed(f"{url}/completions", request | named(sampling) | options, seconds)
         timings = answer.get("timings", {})
         counting.calls += timings.get("predicted_n", 0) - timings.get("draft_n_accepted", 0)
         return completion
@@ -44,10 +44,10 @@ def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, *
     return counting
 
 
-def posted(address: str, asked: dict[str, Any], seconds: float) -> bytes:
+def posted(address: str, fields: dict[str, Any], seconds: float) -> bytes:
     """A server's answer to a request in JSON. ConnectionError if it refuses, or is silent for `seconds`."""
     headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(address, json.dumps(asked).encode(), headers)
+    request = urllib.request.Request(address, json.dumps(fields).encode(), headers)
     try:
         with urllib.request.urlopen(request, timeout=seconds) as answer:
             return answer.read()
@@ -58,21 +58,21 @@ def posted(address: str, asked: dict[str, Any], seconds: float) -> bytes:
 
 
 def _completed(
-    address: str, asked: dict[str, Any], seconds: float
+    address: str, fields: dict[str, Any], seconds: float
 ) -> tuple[dict[str, Any], Sequence[int] | str]:
     """A server's answer, and the token ids or the text of its first choice."""
-    said = posted(address, asked, seconds)
+    body = posted(address, fields, seconds)
     try:
-        parsed = json.loads(said)
+        parsed = json.loads(body)
         choice = parsed.get("choices", [parsed])[0]
-        listed, text = (choice.get(name) for name in ("token_ids", "tokens")), choice.get("text")
-        token_ids = next((entry for entry in listed if entry is not None), None)
+        entries, text = (choice.get(name) for name in ("token_ids", "tokens")), choice.get("text")
+        token_ids = next((entry for entry in entries if entry is not None), None)
         completion = text if token_ids is None or (text and not token_ids) else token_ids
         if isinstance(completion, str | list):
             return parsed, completion
     except (ValueError, LookupError, TypeError, AttributeError):
         pass
-    raise ConnectionError(f"{address} answered {said!r:.200}, which is not a completion")
+    raise ConnectionError(f"{address} answered {body!r:.200}, which is not a completion")
 
 
 def llama(url: str, **options: Any) -> Counting:

@@ -99,10 +99,10 @@ class Report:
 
     def text(self) -> str:
         """The verdict and the numbers behind it, in a few lines."""
-        about = [f"{name} {version}" for name, version in self.versions.items()]
-        about += [f"{name} {value:g}" for name, value in self.arguments.items()]
+        facts = [f"{name} {version}" for name, version in self.versions.items()]
+        facts += [f"{name} {value:g}" for name, value in self.arguments.items()]
         lines = [
-            f"{self.engine}: {self.verdict} ({', '.join(about)}; {self.prompt!r:.60}; {self.seconds:.0f} s)",
+            f"{self.engine}: {self.verdict} ({', '.join(facts)}; {self.prompt!r:.60}; {self.seconds:.0f} s)",
             f"  false alarm {self.false_alarm:.0e} in all, {self.level:.0e} a test; deviations of the stated "
             f"sizes or more are found with probability {POWER}",
         ]
@@ -117,8 +117,8 @@ class Report:
             for each in trial.deviations if self.verdict != "no difference found" else ():
                 share = f"{each.seen:,} of {each.of:,} ({each.seen / each.of:.4f})"
                 lines.append(f"  {each.outcome!r}: {share}, probability {each.probability:.4f}")
-        again, tried = self.reproduced
-        return "\n".join([*lines, f"  seeds: {again} of {tried} gave the same tokens again"])
+        same, seeds = self.reproduced
+        return "\n".join([*lines, f"  seeds: {same} of {seeds} gave the same tokens again"])
 
     def to_json(self) -> dict[str, Any]:
         """The report and its verdict as plain data; an infinite statistic becomes None."""
@@ -129,8 +129,8 @@ class Report:
 
         ValueError as in `saved`.
         """
-        known = saved(path) | {self.name: self.to_json()}
-        write_json(path, dict(sorted(known.items())))
+        reports = saved(path) | {self.name: self.to_json()}
+        write_json(path, dict(sorted(reports.items())))
 
 
 def saved(path: Path) -> dict[str, Any]:

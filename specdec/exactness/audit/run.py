@@ -34,9 +34,9 @@ class Counting:
     def __init__(self, sample: Sample):
         self.sample, self.calls = sample, 0
 
-    def __call__(self, *asked: Any) -> Sequence[int] | str:
+    def __call__(self, *arguments: Any) -> Sequence[int] | str:
         """Ask the engine for one text."""
-        return self.sample(*asked)
+        return self.sample(*arguments)
 
 
 def named(sampling: Sequence[float]) -> dict[str, Any]:
@@ -114,12 +114,12 @@ def _tokens_per_call(
 
     None if the engine does not count its calls.
     """
-    before = getattr(sample, "calls", None)
-    if before is None:
+    first = getattr(sample, "calls", None)
+    if first is None:
         return None
     length = min(32, pair.target.context_length - len(prompt_ids))
     texts = [sample(prompt_ids, seed, length, *astuple(sampling)) for seed in range(REPEATED)]
-    calls = getattr(sample, "calls", 0) - before
+    calls = getattr(sample, "calls", 0) - first
     return sum(map(len, texts)) / calls if calls else None
 
 
@@ -199,15 +199,15 @@ class _Plan:
         if not answer:
             return "" if self.in_texts else ()
         if isinstance(answer, str) != self.in_texts:
-            before = "a text" if self.in_texts else "token ids"
-            raise ValueError(f"sample() gave {answer!r:.60} with seed {seed}, but {before} with other seeds")
+            usual = "a text" if self.in_texts else "token ids"
+            raise ValueError(f"sample() gave {answer!r:.60} with seed {seed}, but {usual} with other seeds")
         return answer
 
     def _answer(self, seed: int) -> Answer:
         prompt_ids, sampling = self.distribution.prompt_ids, astuple(self.distribution.sampling)
         try:
-            given = self.sample(prompt_ids, seed, self.most, *sampling)
-            return given if isinstance(given, str) else tuple(integers("the result of sample()", given))
+            answer = self.sample(prompt_ids, seed, self.most, *sampling)
+            return answer if isinstance(answer, str) else tuple(integers("the result of sample()", answer))
         except Exception as error:
             error.add_note(f"with seed {seed}")
             raise
@@ -226,11 +226,11 @@ class _Plan:
         token_ids = self.distribution.judged(answer, self.most)
         distribution = self.distribution.after(token_ids[:-1])  # [its tokens, vocabulary]
         numbers = evidence.places(distribution, np.array(token_ids), chance[: len(token_ids)])
-        known = [
+        chances = [
             row[token] if token != NO_TOKEN else 0.0
             for row, token in zip(distribution, token_ids, strict=True)
         ]
-        return np.concatenate([numbers, chance[len(token_ids) :]]), math.prod(known)
+        return np.concatenate([numbers, chance[len(token_ids) :]]), math.prod(chances)
 
     def _places_of_texts(self, texts: Sequence[str], chance: np.ndarray) -> np.ndarray:
         """The places [decodes, 1] of an engine's texts in the joint distribution of texts."""
@@ -249,15 +249,15 @@ class _Plan:
 
         furthest = sorted({*self.joint, *outcomes}, key=away, reverse=True)[:_SHOWN]
         return tuple(
-            Deviation(self._shown(outcome), self.joint.get(outcome, 0.0), outcomes[outcome], self.decodes)
+            Deviation(self._text_of(outcome), self.joint.get(outcome, 0.0), outcomes[outcome], self.decodes)
             for outcome in furthest
         )
 
-    def _shown(self, outcome: Outcome) -> str:
+    def _text_of(self, outcome: Outcome) -> str:
         if isinstance(outcome, str):
             return outcome
-        known = self.distribution.pair.tokenizer is not None and NO_TOKEN not in self.distribution.judged(
+        has_text = self.distribution.pair.tokenizer is not None and NO_TOKEN not in self.distribution.judged(
             outcome, len(outcome)
         )
-        text = self.distribution.text_of(outcome) if known else ""
+        text = self.distribution.text_of(outcome) if has_text else ""
         return f"{text} {list(outcome)}".strip()

@@ -88,8 +88,8 @@ def _convert(path: Path, header: Header, folder: Path, report: Any, form: str) -
         options = {"dtype": dtype, "config": config, "quantization_config": GgufConfig(dequantize=True)}
         options |= {"gguf_file": path.name, "output_loading_info": True}
         with READING, _explained(header):
-            read: Any = transformers.AutoModelForCausalLM.from_pretrained(path.parent, **options)
-        model, info = read
+            result: Any = transformers.AutoModelForCausalLM.from_pretrained(path.parent, **options)
+        model, info = result
         if missing := sorted(info["missing_keys"]):  # transformers fills these with random numbers
             raise BrokenFileError(f"lacks {len(missing):,} weights, the first of them {missing[0]!r}")
         model.save_pretrained(folder)

@@ -50,10 +50,10 @@ def _halves(blocks: np.ndarray, first: int, count: int) -> np.ndarray:
     return np.ascontiguousarray(blocks[..., first : first + 2 * count]).view(np.float16)
 
 
-def _nibbles(stored: np.ndarray, width: int) -> np.ndarray:
+def _nibbles(data: np.ndarray, width: int) -> np.ndarray:
     """For each `width` bytes in turn: the low four bits of all these bytes, then their high four bits."""
-    parts = stored.reshape(*stored.shape[:-1], -1, 1, width)
-    return np.concatenate([parts & 15, parts >> 4], -2).reshape(*stored.shape[:-1], -1)
+    parts = data.reshape(*data.shape[:-1], -1, 1, width)
+    return np.concatenate([parts & 15, parts >> 4], -2).reshape(*data.shape[:-1], -1)
 
 
 def _legacy(minima: int, more: bool) -> Callable[[np.ndarray], Read]:

@@ -94,16 +94,16 @@ def _type_name(number: int) -> str:
 
 
 class _Reader:
-    """Reads a file's header from the first byte to the last. at: the position of the next byte."""
+    """Reads a file's header from the first byte to the last. offset: the position of the next byte."""
 
     def __init__(self, data: mmap.mmap):
-        self.data, self.size, self.at = data, len(data), 4
+        self.data, self.size, self.offset = data, len(data), 4
 
     def header(self) -> Header:
         version, tensors, keys = self._unpack("IQQ")
         if version not in VERSIONS:
-            known = " and ".join(map(str, VERSIONS))
-            raise BrokenFileError(f"has version {version}; supported: versions {known}, little-endian")
+            versions = " and ".join(map(str, VERSIONS))
+            raise BrokenFileError(f"has version {version}; supported: versions {versions}, little-endian")
         values = self._keys(keys)
         if not isinstance(values.get("general.architecture"), str):
             raise BrokenFileError("names no architecture (general.architecture)")
@@ -112,7 +112,7 @@ class _Reader:
                 f"is one of {parts} parts of a model; `llama-gguf-split --merge` joins them to one file"
             )
         table = [self._tensor() for _ in range(tensors)]
-        return Header(values, self._placed(table, values.get("general.alignment", ALIGNMENT)))
+        return Header(values, self._tensors(table, values.get("general.alignment", ALIGNMENT)))
 
     def _keys(self, count: int) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -142,8 +142,8 @@ class _Reader:
             raise BrokenFileError(f"has an array of the unknown type {kind} at {key!r}")
         dtype = np.dtype("<" + _SCALARS[kind])
         self._need(dtype.itemsize * count)
-        numbers = np.frombuffer(self.data, dtype, count, self.at).copy()
-        self.at += numbers.nbytes
+        numbers = np.frombuffer(self.data, dtype, count, self.offset).copy()
+        self.offset += numbers.nbytes
         return numbers
 
     def _tensor(self) -> tuple[str, tuple[int, ...], int, int]:
@@ -154,7 +154,7 @@ class _Reader:
         kind, offset = self._unpack("IQ")
         return name, tuple(reversed(shape)), kind, offset
 
-    def _placed(
+    def _tensors(
         self, table: list[tuple[str, tuple[int, ...], int, int]], alignment: Any
     ) -> tuple[Tensor, ...]:
         """The tensors with their positions in the file.
@@ -163,12 +163,12 @@ class _Reader:
         """
         if not isinstance(alignment, int) or not 1 <= alignment <= 1 << 20 or alignment & (alignment - 1):
             raise BrokenFileError(f"has the alignment {alignment!r:.40}, which is no power of two")
-        first = self.at + -self.at % alignment
+        first = self.offset + -self.offset % alignment
         tensors = []
         for name, shape, kind, offset in table:
             if kind not in _BY_NUMBER:
-                known = ", ".join(BLOCKS)
-                raise BrokenFileError(f"stores {name!r} as {_type_name(kind)}; supported: {known}")
+                types = ", ".join(BLOCKS)
+                raise BrokenFileError(f"stores {name!r} as {_type_name(kind)}; supported: {types}")
             type_name, values, size = _BY_NUMBER[kind]
             # a row is stored in whole blocks
             if not shape or 0 in shape or shape[-1] % values:
@@ -190,23 +190,23 @@ class _Reader:
     def _text(self) -> str:
         (length,) = self._unpack("Q")
         self._need(length)
-        text = self.data[self.at : self.at + length]
-        self.at += length
+        text = self.data[self.offset : self.offset + length]
+        self.offset += length
         try:
             return text.decode()
         except UnicodeDecodeError as error:
-            raise BrokenFileError(f"has a text at byte {self.at - length:,} that is not UTF-8") from error
+            raise BrokenFileError(f"has a text at byte {self.offset - length:,} that is not UTF-8") from error
 
     def _unpack(self, form: str) -> tuple[Any, ...]:
         size = struct.calcsize("<" + form)
         self._need(size)
-        values = struct.unpack_from("<" + form, self.data, self.at)
-        self.at += size
+        values = struct.unpack_from("<" + form, self.data, self.offset)
+        self.offset += size
         return values
 
     def _need(self, count: int) -> None:
         """BrokenFileError if fewer than `count` bytes remain."""
-        if count > self.size - self.at:
+        if count > self.size - self.offset:
             raise BrokenFileError(
-                f"is cut off at byte {self.size:,}: {count:,} bytes should follow byte {self.at:,}"
+                f"is cut off at byte {self.size:,}: {count:,} bytes should follow byte {self.offset:,}"
             )

@@ -85,13 +85,13 @@ def check_keys(header: Header, config: PreTrainedConfig) -> None:
             continue
         if key in IGNORED or any(_same(value, neutral) for neutral in NEUTRAL.get(key, ())):
             continue
-        if not _expressed(key, value, entries, config, header):
+        if not _is_in_config(key, value, entries, config, header):
             raise BrokenFileError(
-                f"has {name} = {_shown(value)}, which a {config.model_type} model of transformers can't have"
+                f"has {name} = {_text(value)}, which a {config.model_type} model of transformers can't have"
             )
 
 
-def _expressed(
+def _is_in_config(
     key: str, value: Any, entries: list[tuple[str, Any]], config: PreTrainedConfig, header: Header
 ) -> bool:
     """Whether the configuration has an entry with the value of this GGUF key."""
@@ -119,8 +119,8 @@ def _rotary_sizes(entries: list[tuple[str, Any]]) -> set[int]:
     """The numbers of rotated dimensions per head that follow from these entries of a configuration."""
     shares = {entry for name, entry in entries if name == "partial_rotary_factor" and entry} or {1.0}
     heads = {entry for name, entry in entries if name == "head_dim" and entry}
-    whole = {entry for name, entry in entries if name in ("rotary_dim", "global_head_dim") and entry}
-    return {int(head * share) for head in heads for share in shares} | whole
+    sizes = {entry for name, entry in entries if name in ("rotary_dim", "global_head_dim") and entry}
+    return {int(head * share) for head in heads for share in shares} | sizes
 
 
 def _same(value: Any, entry: Any) -> bool:
@@ -140,5 +140,5 @@ def _same(value: Any, entry: Any) -> bool:
     return numeric and math.isclose(value, entry, rel_tol=1e-6, abs_tol=1e-30)
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     return " ".join(repr(value.tolist() if isinstance(value, np.ndarray) else value).split())[:40]

@@ -17,25 +17,25 @@ class Rule(NamedTuple):
     """The rule by which one vocabulary cuts texts into words.
 
     patterns: applied in this order to the text. on_bytes: patterns applied afterwards to the letters that
-    byte-level BPE writes for bytes. nfc: whether the text is first normalised to NFC. whole: whether a word
-    that is a token becomes that token without merging. begins: whether a text gets the token that begins
-    texts (BOS), unless the file says otherwise.
+    byte-level BPE writes for bytes. nfc: whether the text is first normalised to NFC. whole_words: whether a
+    word that is a token becomes that token without merging. begins: whether a text gets the token that
+    begins texts (BOS), unless the file says otherwise.
     """
 
     patterns: tuple[str, ...]
     on_bytes: tuple[str, ...] = ()
     nfc: bool = False
-    whole: bool = False
+    whole_words: bool = False
     begins: bool = False
 
     def pre_tokenizer(self) -> Any:
         """The rule as a pre-tokenizer of `tokenizers`, which returns words in byte-level BPE's letters."""
-        before, after = (
+        first, last = (
             [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in patterns]
             for patterns in (self.patterns, self.on_bytes)
         )
         to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        return pre_tokenizers.Sequence([*before, to_bytes, *after])
+        return pre_tokenizers.Sequence([*first, to_bytes, *last])
 
 
 _DIGIT, _THREE_DIGITS = r"\p{N}", r"\p{N}{1,3}"
@@ -70,7 +70,7 @@ _RULES: dict[Rule, str] = {
     Rule((_GPT2,)): "gpt-2 phi-2 gigachat a.x-4.0 mellum jais trillion granite-docling exaone4",
     Rule((_DIGIT, _GPT2)): "starcoder refact smollm codeshell exaone minerva-7b mellum2",
     Rule((r"[\p{P}$+<=>^~|`]+", _GPT2), (r"\p{N}+", "[0-9]{3}")): "falcon",
-    Rule((_LLAMA3,), whole=True, begins=True): (
+    Rule((_LLAMA3,), whole_words=True, begins=True): (
         "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2"
     ),
     Rule((_LLAMA3,)): "dbrx smaug-bpe chatglm-bpe",
@@ -79,9 +79,9 @@ _RULES: dict[Rule, str] = {
     Rule((_QWEN2.removeprefix(f"{_ENDINGS}|"),)): "ufakzeka",
     Rule(("[^\n]+|\n+", _QWEN2)): "laguna",
     Rule((_QWEN2.replace(_SIGNS, r" ?[^\s\p{L}\p{N}\r\n]+"),)): "seed-coder",
-    Rule((_TEKKEN,), whole=True, begins=True): "tekken",
+    Rule((_TEKKEN,), whole_words=True, begins=True): "tekken",
     Rule((_GPT4O,)): "gpt-4o llama4 kanana2 talkie minimax-m2",
-    Rule((_THREE_DIGITS, _LLAMA3.replace(_THREE_DIGITS, r"\p{N}+")), whole=True): "minicpm5",
+    Rule((_THREE_DIGITS, _LLAMA3.replace(_THREE_DIGITS, r"\p{N}+")), whole_words=True): "minicpm5",
     Rule(("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _CHINESE, _DIGIT)): "deepseek-coder",
     Rule(
         ("[\r\n]", rf"\s?[{_CASED_LETTERS}]+", r"\s?[!-/:-~！-／：-～‘-‟　-。]+", r"\s+$", _CHINESE, _DIGIT)

@@ -43,7 +43,7 @@ class GGUFSource:
 
     @cached_property
     def _config(self) -> PreTrainedConfig:
-        with _named(self.name):
+        with _naming_file(self.name):
             # first the forms whose files have been compared with their checksums
             for form in sorted((PACKED, *ROUNDED_KINDS), key=lambda form: form not in self._folders):
                 if (folder := self._cached(form)) is not None:
@@ -68,7 +68,7 @@ class GGUFSource:
         """
         if not expected():
             return None
-        with _named(self.name):
+        with _naming_file(self.name):
             if (folder := self._cached(form)) is not None:
                 return (folder / FILE).stat().st_size
             if not _can_be_packed(self._header, form):
@@ -89,7 +89,7 @@ class GGUFSource:
             report(Progress("converting", self.name, done, total))
 
         if form not in self._folders:
-            with _named(self.name):
+            with _naming_file(self.name):
                 self._folders[form] = converted(self.path, tell, form, lambda: self._header)
         return self._folders[form]
 
@@ -119,7 +119,7 @@ def is_gguf(path: Path) -> bool:
 
 
 @contextmanager
-def _named(name: str) -> Iterator[Any]:
+def _naming_file(name: str) -> Iterator[Any]:
     """Turns an error while reading or converting a file into a ValueError whose message names the file."""
     try:
         yield

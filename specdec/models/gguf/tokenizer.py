@@ -105,8 +105,8 @@ def tokenizer_of(header: Header) -> PreTrainedTokenizerFast:
 def ends_of(header: Header) -> list[int]:
     """Ids of all tokens that end a text: those that a key names, and control tokens that are in `ENDS`."""
     keys = _keys(header)
-    named = [_id(keys, f"{name}_token_id") for name in _ENDING]
-    ids = {token_id for token_id in named if token_id is not None}
+    end_ids = [_id(keys, f"{name}_token_id") for name in _ENDING]
+    ids = {token_id for token_id in end_ids if token_id is not None}
     ids.update(map(int, keys.get("eos_token_ids", ())))
     control = {
         token: token_id
@@ -153,7 +153,7 @@ def _rule(keys: dict[str, Any]) -> Rule:
 def _byte_level(keys: dict[str, Any], tokens: list[str]) -> Tokenizer:
     rule = _rule(keys)
     vocabulary = {token: token_id for token_id, token in enumerate(tokens)}
-    own = Tokenizer(BPE(vocabulary, _split(keys["merges"]), ignore_merges=rule.whole))
+    own = Tokenizer(BPE(vocabulary, _split(keys["merges"]), ignore_merges=rule.whole_words))
     if rule.nfc:
         own.normalizer = normalizers.NFC()
     own.pre_tokenizer = rule.pre_tokenizer()
@@ -192,8 +192,8 @@ def _merges(vocabulary: dict[str, int], keys: dict[str, Any], by_position: bool)
     for (token, token_id), kind in zip(vocabulary.items(), _types(keys), strict=True):
         if kind in (_CONTROL, _UNKNOWN, _BYTE):
             continue
-        for at in range(1, len(token)):
-            left, right = token[:at], token[at:]
+        for cut in range(1, len(token)):
+            left, right = token[:cut], token[cut:]
             if left in vocabulary and right in vocabulary:
                 rank = -float(scores[token_id]), token_id, vocabulary[left], vocabulary[right]
                 ranked.append((rank, (left, right)))
@@ -205,7 +205,7 @@ def _split(merges: Sequence[str]) -> list[tuple[str, str]]:
     places = [merge.find(" ", 1) for merge in merges]
     if -1 in places:
         raise BrokenFileError(f"has the merge {merges[places.index(-1)]!r:.40}, which has no two parts")
-    return [(merge[:at], merge[at + 1 :]) for merge, at in zip(merges, places, strict=True)]
+    return [(merge[:place], merge[place + 1 :]) for merge, place in zip(merges, places, strict=True)]
 
 
 def _special_ids(keys: dict[str, Any]) -> dict[str, int]:
@@ -230,14 +230,14 @@ def _post_processor(keys: dict[str, Any], ids: dict[str, int], tokens: list[str]
     """The step that adds BOS and EOS to a text. BrokenFileError if it must add a token that has no id."""
     kind = keys["model"]
     begins = RULES[keys["pre"]].begins if kind == BYTE_LEVEL else True
-    wanted = {"bos": keys.get("add_bos_token", begins), "eos": keys.get("add_eos_token", False)}
-    for name, added in wanted.items():
-        if added and name not in ids:
+    adds = {"bos": keys.get("add_bos_token", begins), "eos": keys.get("add_eos_token", False)}
+    for name, is_added in adds.items():
+        if is_added and name not in ids:
             raise BrokenFileError(
                 f"adds a token to each text (tokenizer.ggml.add_{name}_token) and has no {name}_token_id"
             )
-    begin, end = ([tokens[ids[name]]] if added else [] for name, added in wanted.items())
-    pairs = [(tokens[ids[name]], ids[name]) for name, added in wanted.items() if added]
+    begin, end = ([tokens[ids[name]]] if is_added else [] for name, is_added in adds.items())
+    pairs = [(tokens[ids[name]], ids[name]) for name, is_added in adds.items() if is_added]
     if not pairs:
         return processors.ByteLevel(trim_offsets=False) if kind == BYTE_LEVEL else None
     return processors.TemplateProcessing(

@@ -176,8 +176,8 @@ def names_of(header: Header, config: PreTrainedConfig) -> dict[str, str]:
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
     kind = next(kind for kind, name in MODEL_ARCH_NAMES.items() if name == header.architecture)
-    known = get_tensor_name_map(kind, config.num_hidden_layers)
-    names = {str(known.get_name(name, (".weight", ".bias"))): name for name in tensor_shapes(config)}
+    name_map = get_tensor_name_map(kind, config.num_hidden_layers)
+    names = {str(name_map.get_name(name, (".weight", ".bias"))): name for name in tensor_shapes(config)}
     for tensor in header.tensors:
         if tensor.name not in names and tensor.name != _ROPE_FACTORS:
             raise BrokenFileError(
@@ -188,12 +188,12 @@ def names_of(header: Header, config: PreTrainedConfig) -> dict[str, str]:
 
 def check_shapes(have: Mapping[str, tuple[int, ...]], config: PreTrainedConfig) -> None:
     """BrokenFileError if these tensors' names or shapes are not those of a model with this configuration."""
-    wanted = tensor_shapes(config)
-    for name in sorted(wanted.keys() | have.keys()):
+    expected = tensor_shapes(config)
+    for name in sorted(expected.keys() | have.keys()):
         if name not in have:
             raise BrokenFileError(f"lacks {name}, which its configuration describes")
-        if wanted.get(name) != have[name]:
-            described = wanted.get(name, "no such tensor")
+        if expected.get(name) != have[name]:
+            described = expected.get(name, "no such tensor")
             raise BrokenFileError(
                 f"has {name} of shape {have[name]}; its configuration describes a model with {described}"
             )

@@ -102,11 +102,11 @@ def score_keys(typingctx, query, keys, count, scores):  # noqa: ARG001
 
     def codegen(_context, builder, signature, values):
         size, (query, keys, count, scores) = signature.args[0].dtype.count, values
-        asked = [load(builder, *piece) for piece in _pieces(builder, size, builder.ptrtoint(query, I64))]
+        parts = [load(builder, *piece) for piece in _pieces(builder, size, builder.ptrtoint(query, I64))]
         with for_range(builder, count) as loop:
             total = constant(ir.VectorType(FLOAT, LANES), 0.0)
             pieces = _pieces(builder, size, _head(builder, keys, loop.index, size))
-            for part, piece in zip(asked, pieces, strict=True):
+            for part, piece in zip(parts, pieces, strict=True):
                 while total.type.count > part.type.count:
                     total = halved(builder, total)
                 total = fma(builder, part, load(builder, *piece), total)

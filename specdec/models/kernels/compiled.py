@@ -69,10 +69,10 @@ def _crew() -> Crew | None:
         from specdec.models.kernels.forward import take_part
 
         forward = _loaded(take_part, "void(int64, int64)")
-        called = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(forward.address)
-        called.code = forward  # type: ignore[attr-defined]  # keeps the code alive
+        entry = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(forward.address)
+        entry.code = forward  # type: ignore[attr-defined]  # keeps the code alive
         products, heads = (lru_cache(maxsize=None)(each) for each in (_product, _attention))  # kept alive
-        return Crew(called, lambda kind: products(kind).address, lambda size: heads(size).address)
+        return Crew(entry, lambda kind: products(kind).address, lambda size: heads(size).address)
     except Exception as error:  # a compiler can fail in many ways, and the forward is optional
         logging.warning("no compiled forward: %s (%s)", type(error).__name__, error)
     return None

@@ -29,7 +29,7 @@ class Crew:
     ):
         self._take_part, self.multiply, self.attend = take_part, multiply, attend
         self._words = np.zeros(shared_words(MOST_LAYERS), dtype=np.int64)
-        self._taken = threading.Lock()
+        self._lock = threading.Lock()
         self._asleep: list[threading.Lock] = []
         if hasattr(os, "register_at_fork"):  # a forked process has none of the threads
             os.register_at_fork(after_in_child=self._forget)
@@ -39,7 +39,7 @@ class Crew:
 
         threads: at most the record's `threads`, because only these have memory. layers: the number of layers.
         """
-        if threads < 2 or not self._taken.acquire(blocking=False):
+        if threads < 2 or not self._lock.acquire(blocking=False):
             words = np.zeros(shared_words(layers), dtype=np.int64)
             self._take_part(words.ctypes.data, call)
             return
@@ -47,7 +47,7 @@ class Crew:
             self._wake(threads - 1)
             self._take_part(self._words.ctypes.data, call)
         finally:
-            self._taken.release()
+            self._lock.release()
 
     def _wake(self, count: int) -> None:
         while len(self._asleep) < count:
@@ -70,5 +70,5 @@ class Crew:
 
     def _forget(self) -> None:
         self._words[:] = 0
-        self._taken = threading.Lock()
+        self._lock = threading.Lock()
         self._asleep = []

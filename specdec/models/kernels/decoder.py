@@ -32,13 +32,13 @@ class RowTable(NamedTuple):
     """The n new tokens of one text, as input of the compiled forward pass.
 
     table: one `layout.ROW` record per token, [n], with the addresses of its cache and its ancestors. longest:
-    the largest number of tokens to which a row attends. held: the objects that own the memory at these
+    the largest number of tokens to which a row attends. owners: the objects that own the memory at these
     addresses, so that it is not freed before the table.
     """
 
     table: np.ndarray
     longest: int
-    held: tuple
+    owners: tuple
 
 
 class Ancestors(NamedTuple):
@@ -122,7 +122,7 @@ class CompiledDecoder:
         even = not any(matrix.shape[1] % 2 for matrix in matrices)
         if self.kind == "bfloat16" and embedding.dtype == torch.bfloat16 and even:
             self.kind = at.PAIRS
-        self._embedding, self._stored, self._matrices = embedding, stored, list[Packed]()
+        self._embedding, self._stored_weights, self._matrices = embedding, stored, list[Packed]()
         self._set_up(model)
 
     def _set_up(self, model: Any) -> None:
@@ -142,7 +142,7 @@ class CompiledDecoder:
         self.width, self.inner = model.model.norm.weight.shape[0], layers[0].mlp.gate_proj.weight.shape[0]
         self._output, self.scored_ids = model.lm_head, model.lm_head.weight.shape[0]
         self._rotary = model.model.rotary_emb
-        self._held: list[Tensor | np.ndarray] = []
+        self._owners: list[Tensor | np.ndarray] = []
         self._plan = self._planned(model, attention.scaling)
         self._rotation, self._growing = _floats(0), threading.Lock()
 
@@ -155,13 +155,13 @@ class CompiledDecoder:
             cos, sin = self._rotary(_floats(1), torch.arange(count)[None])
             sign = torch.tensor([-1.0, 1.0], dtype=torch.float32).repeat_interleave(self.size // 2)
             # A forward pass in another thread may still read the former table.
-            self._held.append(self._rotation)
+            self._owners.append(self._rotation)
             self._rotation = torch.stack([cos[0], sin[0] * sign], 1).contiguous()
             self._plan["rotation"] = self._rotation.data_ptr()
 
     def _planned(self, model: Any, scaling: float) -> np.ndarray:
         layers = np.array([self._layer(layer) for layer in model.model.layers], dtype=at.LAYER)
-        self._held.append(layers)
+        self._owners.append(layers)
         return _record(
             at.PLAN,
             width=self.width,
@@ -195,7 +195,7 @@ class CompiledDecoder:
 
     def _float(self, numbers: Sequence[float]) -> int:
         tensor = torch.tensor(numbers, dtype=torch.float32)
-        self._held.append(tensor)
+        self._owners.append(tensor)
         return tensor.data_ptr()
 
     def _product(self, linears: Sequence[nn.Linear], gated: bool = False) -> int:
@@ -215,20 +215,20 @@ class CompiledDecoder:
             for name, value in fields.items():
                 record[name] = value
             column += limit
-            self._held += [part for part in packed if part is not None]
+            self._owners += [part for part in packed if part is not None]
         records["next"][:-1] = records.ctypes.data + np.arange(1, len(records)) * records.itemsize
         records["all_strips"] = records["strips"][:1] if gated else records["strips"].sum()
-        self._held.append(records)
+        self._owners.append(records)
         return records.ctypes.data
 
     def _matrix(self, linear: nn.Linear) -> tuple[Packed, str, int]:
         """A linear layer's matrix, the type of its weights, and the `limit` of its record."""
-        if self._stored is None:
+        if self._stored_weights is None:
             bias = None if linear.bias is None else linear.bias.detach()
             packed = pack(linear.weight.detach(), bias, self.kind)
         else:
             number = len(self._matrices)
-            packed = Packed(*(self._stored.get(f"{number}.{part}") for part in Packed._fields))
+            packed = Packed(*(self._stored_weights.get(f"{number}.{part}") for part in Packed._fields))
         self._matrices.append(packed)
         return packed, self.kind, self._limit(linear, packed)
 
@@ -315,7 +315,7 @@ class CompiledDecoder:
     @cached_property
     def nbytes(self) -> int:
         """Bytes of the packed weights, of the norms, and of the records that describe them."""
-        return sum(part.nbytes for part in self._held)
+        return sum(part.nbytes for part in self._owners)
 
 
 def _floats(*shape: int) -> Tensor:

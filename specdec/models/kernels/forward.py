@@ -56,7 +56,7 @@ def _normed(row, count, norm, out):
 
 
 @inner()
-def _taken(number, strips, threads):
+def _next_strips(number, strips, threads):
     """The strips of the thread that got this number from the phase's shared counter: the first, and the end.
 
     A number gets half of a thread's equal share of the strips that lower numbers left, and at least one
@@ -80,9 +80,9 @@ def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own, 
     strips = matrix_record(matrix).all_strips
     x, spare, rounding, stride, fresh = source, own + 2 * rows * at.PART * 4, -1, 0, True
     while True:
-        strip, end = _taken(add_to_word(phase + 8 * at.TAKEN, 1), strips, threads)
-        taken = end - strip
-        if taken == 0:
+        strip, end = _next_strips(add_to_word(phase + 8 * at.TAKEN, 1), strips, threads)
+        strips_done = end - strip
+        if strips_done == 0:
             break
         if fresh and norm != 0:
             _norm_rows(rows, inputs, source, norm, spare)
@@ -107,7 +107,7 @@ def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own, 
                 sums, into = own + row * at.PART * 4, out + (row * across + column) * 4
                 _hand_over(what, outputs, sums, sums + rows * at.PART * 4, into)
             strip += count
-        add_to_word(phase + 8 * at.DONE, taken)
+        add_to_word(phase + 8 * at.DONE, strips_done)
     wait_for(phase + 8 * at.DONE, strips)
 
 

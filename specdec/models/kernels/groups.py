@@ -168,9 +168,9 @@ def _scales(builder, kind, place, factors):
     if kind.factored:
         result = []
         for part, factor in enumerate(factors):
-            there = behind(builder, place, part * kind.scales * LANES)
-            whole = builder.sext(load(builder, there, ir.VectorType(_BYTE, WIDTH), 1), _WORDS)
-            result.append(builder.fmul(factor, builder.sitofp(whole, _FLOATS)))
+            address = behind(builder, place, part * kind.scales * LANES)
+            integers = builder.sext(load(builder, address, ir.VectorType(_BYTE, WIDTH), 1), _WORDS)
+            result.append(builder.fmul(factor, builder.sitofp(integers, _FLOATS)))
     return result if kind.minima else (result[0], None)
 
 

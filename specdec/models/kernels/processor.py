@@ -12,9 +12,9 @@ from numba.core.codegen import get_host_cpu_features
 
 def has(feature: str) -> bool:
     """Whether the processor has a feature, by LLVM's name. `NUMBA_CPU_FEATURES` overrides the real list."""
-    named = config.CPU_FEATURES  # type: ignore[attr-defined]  # made from the environment
-    if named is not None:
-        return f"+{feature}" in named.split(",")
+    features = config.CPU_FEATURES  # type: ignore[attr-defined]  # made from the environment
+    if features is not None:
+        return f"+{feature}" in features.split(",")
     return f"+{feature}" in get_host_cpu_features().split(",")  # Numba leaves out some features
 
 
@@ -25,8 +25,8 @@ def multiplies_and_adds() -> bool:
 
 def description() -> str:
     """Name and features of the processor that Numba compiles for, and the instructions that torch uses."""
-    named = config.CPU_NAME or binding.get_host_cpu_name()  # type: ignore[attr-defined]
+    processor = config.CPU_NAME or binding.get_host_cpu_name()  # type: ignore[attr-defined]
     features = config.CPU_FEATURES  # type: ignore[attr-defined]
     if features is None:
-        features = ",".join(name for name, there in sorted(binding.get_host_cpu_features().items()) if there)
-    return f"{named} {features} {torch.backends.cpu.get_cpu_capability()}"
+        features = ",".join(name for name, flag in sorted(binding.get_host_cpu_features().items()) if flag)
+    return f"{processor} {features} {torch.backends.cpu.get_cpu_capability()}"

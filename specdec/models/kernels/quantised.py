@@ -46,10 +46,10 @@ def rounded_fields(values: np.ndarray, kind: str) -> Fields:
     lowest = -quantised.offset if quantised.bits == 4 else 1 - quantised.offset
     with np.errstate(divide="ignore"):
         turned = np.where(np.abs(largest) > SMALLEST, np.float32(lowest) / largest, np.float32(0))
-    whole = np.rint(groups * turned).clip(lowest, quantised.offset - 1)
-    squares = np.square(whole).sum(-1)
-    scales = (whole * groups).sum(-1) / np.maximum(squares, 1)
-    q = (whole + quantised.offset).astype(np.uint8).reshape(values.shape)
+    integers = np.rint(groups * turned).clip(lowest, quantised.offset - 1)
+    squares = np.square(integers).sum(-1)
+    scales = (integers * groups).sum(-1) / np.maximum(squares, 1)
+    q = (integers + quantised.offset).astype(np.uint8).reshape(values.shape)
     with np.errstate(over="ignore"):  # an infinite scale is refused where it is stored
         factors = scales[..., None].astype(np.float16)
     return Fields(q, factors, None)
@@ -61,12 +61,12 @@ def blocks_of(fields: Fields, kind: str) -> np.ndarray:
     count, units = -(-outputs // LANES), inputs // quantised.span
     q = _side_by_side(fields.q.view(np.uint32).reshape(outputs, units, -1), count)  # four inputs in a word
     result = np.empty((count, units, quantised.unit_bytes), np.uint8)
-    at = _put(result, 0, _side_by_side(fields.factors, count))
+    offset = _put(result, 0, _side_by_side(fields.factors, count))
     if fields.wholes is not None:
         wholes = fields.wholes.reshape(outputs, units, quantised.scales, -1).transpose(0, 1, 3, 2)
-        at = _put(result, at, _side_by_side(wholes.reshape(outputs, units, -1), count))
+        offset = _put(result, offset, _side_by_side(wholes.reshape(outputs, units, -1), count))
     groups = q.reshape(count, units, quantised.span // GROUP, GROUP // 4, LANES)
-    _put(result, at, _lines(groups, quantised.bits))
+    _put(result, offset, _lines(groups, quantised.bits))
     return result
 
 
@@ -77,11 +77,11 @@ def _side_by_side(numbers: np.ndarray, blocks: int) -> np.ndarray:
     return padded.reshape(blocks, LANES, *numbers.shape[1:]).transpose(0, 2, 3, 1)
 
 
-def _put(result: np.ndarray, at: int, numbers: np.ndarray) -> int:
-    """Write numbers [blocks, units, ...] into all units from byte `at` on; return the next free byte."""
-    stored = np.ascontiguousarray(numbers).reshape(*result.shape[:2], -1).view(np.uint8)
-    result[..., at : at + stored.shape[-1]] = stored
-    return at + stored.shape[-1]
+def _put(result: np.ndarray, offset: int, numbers: np.ndarray) -> int:
+    """Write numbers [blocks, units, ...] into all units from byte `offset` on; return the next free byte."""
+    data = np.ascontiguousarray(numbers).reshape(*result.shape[:2], -1).view(np.uint8)
+    result[..., offset : offset + data.shape[-1]] = data
+    return offset + data.shape[-1]
 
 
 def _lines(words: np.ndarray, bits: int) -> np.ndarray:
@@ -102,9 +102,9 @@ def _lines(words: np.ndarray, bits: int) -> np.ndarray:
 
 def chosen_outputs(blocks: np.ndarray, kind: str, ids: np.ndarray) -> np.ndarray:
     """The outputs `ids`, int64 [n], of a packed matrix [blocks, units, bytes], as a packed matrix."""
-    needed, places = np.unique(ids // LANES, return_inverse=True)
+    block_numbers, places = np.unique(ids // LANES, return_inverse=True)
     rows = places * LANES + ids % LANES
-    q, factors, wholes = fields_of(blocks[needed], kind)
+    q, factors, wholes = fields_of(blocks[block_numbers], kind)
     return blocks_of(Fields(q[rows], factors[rows], None if wholes is None else wholes[rows]), kind)
 
 

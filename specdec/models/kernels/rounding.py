@@ -55,11 +55,11 @@ def round_groups(source, out, inputs, rounding):
     """Round a row of float32 numbers to int8 in groups. rounding: `layout.Quantised.rounding`."""
     offset, halves, size = rounding >> 8, at.GROUP // (rounding & 255), _group_bytes(rounding & 255)
     for group in range(inputs // at.GROUP):
-        whole = out + group * size
-        step, words = floats(whole + at.GROUP, 1), whole + at.GROUP + 4
+        place = out + group * size
+        step, words = floats(place + at.GROUP, 1), place + at.GROUP + 4
         products, sums = floats(words, halves), small_ints(words, halves)
-        step[0] = _round_group(source + group * at.GROUP * 4, whole) * _STEP
-        first, second = _sum_of_half(whole), _sum_of_half(whole + _HALF)
+        step[0] = _round_group(source + group * at.GROUP * 4, place) * _STEP
+        first, second = _sum_of_half(place), _sum_of_half(place + _HALF)
         if halves == 2:
             sums[0], sums[1] = -offset * first, -offset * second
         elif offset == 0:
@@ -84,8 +84,8 @@ def _round_group(typingctx, source, out):  # noqa: ARG001
         turned = builder.select(usable, builder.fdiv(FLOAT(127.0), largest), FLOAT(0.0))
         scaled = builder.fmul(builder.bitcast(bits, numbers), splat(builder, turned, at.GROUP))
         moved = builder.fadd(scaled, constant(numbers, float(_WHOLE)))
-        whole = builder.trunc(builder.bitcast(moved, words), ir.VectorType(_BYTE, at.GROUP))
-        store(builder, whole, out, align=1)
+        integers = builder.trunc(builder.bitcast(moved, words), ir.VectorType(_BYTE, at.GROUP))
+        store(builder, integers, out, align=1)
         return largest
 
     return types.float32(types.int64, types.int64), codegen
@@ -96,8 +96,8 @@ def _sum_of_half(typingctx, address):  # noqa: ARG001
     """The sum of the 16 int8 numbers at an address."""
 
     def codegen(_context, builder, _signature, values):
-        whole = load(builder, values[0], ir.VectorType(_BYTE, _HALF), 1)
-        words = builder.sext(whole, ir.VectorType(INT, _HALF))
+        integers = load(builder, values[0], ir.VectorType(_BYTE, _HALF), 1)
+        words = builder.sext(integers, ir.VectorType(INT, _HALF))
         return builder.sext(call(builder, f"llvm.vector.reduce.add.v{_HALF}i32", INT, words), ir.IntType(64))
 
     return types.int64(types.int64), codegen

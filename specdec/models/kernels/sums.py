@@ -57,14 +57,14 @@ def _summed(builder, address, count, add):
     while len(sums) > 1:
         sums = [builder.fadd(*pair) for pair in zip(sums[::2], sums[1::2], strict=True)]
     zeros = constant(ir.VectorType(FLOAT, _FEW), 0.0)
-    begun = builder.insert_element(zeros, in_halves(builder, sums[0]), INT(0))
-    place = alloca_once_value(builder, begun)
-    done = builder.mul(rounds, I64(at_once))
-    few = builder.udiv(builder.sub(count, done), I64(_FEW))
-    _repeat(builder, floats_behind(builder, address, done), few, [place], add)
+    start = builder.insert_element(zeros, in_halves(builder, sums[0]), INT(0))
+    place = alloca_once_value(builder, start)
+    position = builder.mul(rounds, I64(at_once))
+    quads = builder.udiv(builder.sub(count, position), I64(_FEW))
+    _repeat(builder, floats_behind(builder, address, position), quads, [place], add)
     last = alloca_once_value(builder, in_halves(builder, builder.load(place)))
-    done = builder.add(done, builder.mul(few, I64(_FEW)))
-    _repeat(builder, floats_behind(builder, address, done), builder.sub(count, done), [last], add)
+    position = builder.add(position, builder.mul(quads, I64(_FEW)))
+    _repeat(builder, floats_behind(builder, address, position), builder.sub(count, position), [last], add)
     return builder.load(last)
 
 

@@ -124,16 +124,16 @@ def _block_counts(rows: int) -> set[int]:
 def _function(module: ir.Module, kind: str, rows: int, blocks: int) -> ir.Function:
     """LLVM code for one tile of `rows` rows by `blocks` blocks: the loop over all steps."""
 
-    def write(builder, given):
-        block_bytes = builder.mul(given["steps"], I64(LANES * BYTES[kind]))
-        starts = [builder.add(given["weights"], builder.mul(block_bytes, I64(i))) for i in range(blocks)]
-        lines = [builder.add(given["x"], builder.mul(given["x_stride"], I64(i))) for i in range(rows)]
-        whole = builder.and_(given["steps"], I64(-UNROLLED))
+    def write(builder, arguments):
+        block_bytes = builder.mul(arguments["steps"], I64(LANES * BYTES[kind]))
+        starts = [builder.add(arguments["weights"], builder.mul(block_bytes, I64(i))) for i in range(blocks)]
+        lines = [builder.add(arguments["x"], builder.mul(arguments["x_stride"], I64(i))) for i in range(rows)]
+        unrolled_end = builder.and_(arguments["steps"], I64(-UNROLLED))
         sums = [constant(_SUMS, 0.0)] * (rows * blocks)
-        sums = _summed(builder, (I64(0), whole, UNROLLED), sums, kind, starts, lines)
-        sums = _summed(builder, (whole, given["steps"], 1), sums, kind, starts, lines)
+        sums = _summed(builder, (I64(0), unrolled_end, UNROLLED), sums, kind, starts, lines)
+        sums = _summed(builder, (unrolled_end, arguments["steps"], 1), sums, kind, starts, lines)
         for row, block in product(range(rows), range(blocks)):
-            place = builder.add(given["out"], builder.mul(given["out_stride"], I64(row)))
+            place = builder.add(arguments["out"], builder.mul(arguments["out_stride"], I64(row)))
             store(builder, sums[row * blocks + block], builder.add(place, I64(4 * LANES * block)))
 
     return function(module, f"specdec_tile_{kind}_{rows}_{blocks}", _ARGUMENTS, write)
@@ -143,9 +143,9 @@ def _summed(builder, numbers, sums, kind, starts, lines):
     """The sums after a range of steps. numbers: first step, end, and steps per iteration of the loop."""
     bytes_, unrolled = LANES * BYTES[kind], numbers[2]
 
-    def steps(at, sums):
+    def steps(first, sums):
         for offset in range(unrolled):
-            step = builder.add(at, I64(offset))
+            step = builder.add(first, I64(offset))
             if unrolled > 1 and offset * bytes_ % LINE == 0:
                 ahead = builder.add(builder.mul(step, I64(bytes_)), I64(AHEAD))
                 for start in starts:
@@ -156,19 +156,19 @@ def _summed(builder, numbers, sums, kind, starts, lines):
     return loop(builder, numbers, sums, steps)
 
 
-def _step(builder, at, sums, kind, starts, lines):
+def _step(builder, step, sums, kind, starts, lines):
     """The sums after one step, which adds the products of the step's weights and its inputs in each row."""
-    stored = ir.VectorType(_STORED[kind], LANES)
-    offset = builder.mul(at, I64(LANES * BYTES[kind]))
+    vector_type = ir.VectorType(_STORED[kind], LANES)
+    offset = builder.mul(step, I64(LANES * BYTES[kind]))
     weights = []
     for start in starts:
-        vector = load(builder, builder.add(start, offset), stored, BYTES[kind])
+        vector = load(builder, builder.add(start, offset), vector_type, BYTES[kind])
         weights.append(_factors(builder, kind, vector))
     result = list(sums)
     numbers = _numbers(kind)
     for i in reversed(range(len(numbers))):
         for row, line in enumerate(lines):
-            place = builder.add(builder.mul(at, I64(4 * len(numbers))), I64(4 * i))
+            place = builder.add(builder.mul(step, I64(4 * len(numbers))), I64(4 * i))
             number = splat(builder, load(builder, builder.add(line, place), numbers[i]), LANES)
             for block, weight in enumerate(weights):
                 total = row * len(weights) + block
@@ -191,21 +191,21 @@ def _added(builder, total, weights, numbers):
     return fma(builder, weights, numbers, total)
 
 
-def _factors(builder, kind, stored):
+def _factors(builder, kind, weights):
     """The weights of a step as float32 vectors, one for each input; with `DOTS`, pairs stay pairs."""
     wide = ir.VectorType(INT, LANES)
     if kind == "float32":
-        return [stored]
+        return [weights]
     if kind == "float16":
-        return [builder.fpext(stored, _SUMS)]
+        return [builder.fpext(weights, _SUMS)]
     if kind == "int8":
-        return [builder.sitofp(builder.sext(stored, wide), _SUMS)]
+        return [builder.sitofp(builder.sext(weights, wide), _SUMS)]
     if kind == "bfloat16":
-        return [builder.bitcast(builder.shl(builder.zext(stored, wide), constant(wide, 16)), _SUMS)]
+        return [builder.bitcast(builder.shl(builder.zext(weights, wide), constant(wide, 16)), _SUMS)]
     if DOTS:
-        return [builder.bitcast(stored, _PAIRED)]
-    second = builder.and_(stored, constant(wide, -1 << 16))
-    return [builder.bitcast(each, _SUMS) for each in (builder.shl(stored, constant(wide, 16)), second)]
+        return [builder.bitcast(weights, _PAIRED)]
+    second = builder.and_(weights, constant(wide, -1 << 16))
+    return [builder.bitcast(each, _SUMS) for each in (builder.shl(weights, constant(wide, 16)), second)]
 
 
 def rounded_inputs(x: Tensor, kind: str) -> Tensor:

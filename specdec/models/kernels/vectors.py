@@ -66,8 +66,8 @@ def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
     pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, INT, INT, INT])
     instruction = builder.module.declare_intrinsic("llvm.prefetch", (pointer.type,), kind)
-    read, near, data = INT(0), INT(3), INT(1)
-    builder.call(instruction, [pointer, read, near, data])
+    access, near, data = INT(0), INT(3), INT(1)
+    builder.call(instruction, [pointer, access, near, data])
 
 
 def loop(
@@ -81,20 +81,20 @@ def loop(
     numbers: the first number and the end, int64, and the step.
     """
     first, end, step = numbers
-    before = builder.block
-    head, inside, after = (builder.append_basic_block(name) for name in ("head", "body", "after"))
+    entry = builder.block
+    head, inside, outside = (builder.append_basic_block(name) for name in ("head", "body", "after"))
     builder.branch(head)
     builder.position_at_end(head)
     number, *carried = phis = [builder.phi(each.type) for each in (first, *values)]
     for phi, value in zip(phis, (first, *values), strict=True):
-        phi.add_incoming(value, before)
-    builder.cbranch(builder.icmp_signed("<", number, end), inside, after)
+        phi.add_incoming(value, entry)
+    builder.cbranch(builder.icmp_signed("<", number, end), inside, outside)
     builder.position_at_end(inside)
-    done = body(number, carried)
-    for phi, value in zip(phis, (builder.add(number, I64(step)), *done), strict=True):
+    results = body(number, carried)
+    for phi, value in zip(phis, (builder.add(number, I64(step)), *results), strict=True):
         phi.add_incoming(value, builder.block)
     builder.branch(head)
-    builder.position_at_end(after)
+    builder.position_at_end(outside)
     return carried
 
 
@@ -107,13 +107,13 @@ def function(
     """The LLVM function of this name. The first call makes it: `write` emits the body from the arguments."""
     if name in module.globals:
         return module.globals[name]
-    made = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(arguments)), name)
-    made.linkage = "internal"
-    made.attributes.add("noinline")
-    builder = ir.IRBuilder(made.append_basic_block("entry"))
-    write(builder, dict(zip(arguments, made.args, strict=True)))
+    result = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(arguments)), name)
+    result.linkage = "internal"
+    result.attributes.add("noinline")
+    builder = ir.IRBuilder(result.append_basic_block("entry"))
+    write(builder, dict(zip(arguments, result.args, strict=True)))
     builder.ret_void()
-    return made
+    return result
 
 
 def call_one(
@@ -123,12 +123,12 @@ def call_one(
     arguments: Sequence[ir.Value],
 ) -> None:
     """Emits code that calls the function whose key in `functions` is this number, an int64."""
-    done = builder.append_basic_block("called")
-    switch = builder.switch(number, done)
+    join = builder.append_basic_block("called")
+    switch = builder.switch(number, join)
     for each, chosen in functions.items():
         case = builder.append_basic_block(f"case_{each}")
         switch.add_case(I64(each), case)
         builder.position_at_end(case)
         builder.call(chosen, arguments)
-        builder.branch(done)
-    builder.position_at_end(done)
+        builder.branch(join)
+    builder.position_at_end(join)

@@ -30,13 +30,13 @@ _PROBES = (" a", " the", " b", "a", "b", ".")
 class Context(NamedTuple):
     """A text, or the last part of one, in the draft's tokens.
 
-    closed: ids of the words that have ended. word: the last word. rest: the bytes of an unfinished character
+    ids: of the words that have ended. word: the last word. partial: the bytes of an unfinished character
     after the last word. at_start: whether the last word begins the whole text.
     """
 
-    closed: tuple[int, ...]
+    ids: tuple[int, ...]
     word: str = ""
-    rest: bytes = b""
+    partial: bytes = b""
     at_start: bool = False
 
 
@@ -62,8 +62,8 @@ class Retokenizer:
             each[0]: i for i, each in enumerate(draft.by_id[:draft_size]) if each and len(each) == 1
         }
         self._drops_space = target.joined(_encoded(target_tokenizer, "a")).startswith(b" ")
-        known = {token_id for token_id in draft.special.values() if token_id < draft_size}
-        begins = takewhile(known.__contains__, _encoded(draft_tokenizer, "a", add_special_tokens=True))
+        special_ids = {token_id for token_id in draft.special.values() if token_id < draft_size}
+        begins = takewhile(special_ids.__contains__, _encoded(draft_tokenizer, "a", add_special_tokens=True))
         self.start = Context(tuple(begins), at_start=True)
         self._without_text = (draft.begin if draft.begin < draft_size else 0,)
         self._remembered: dict[tuple[str, bool], tuple[int, ...]] = {}
@@ -89,29 +89,29 @@ class Retokenizer:
         return self._ids(context) or self._without_text
 
     def _ids(self, context: Context) -> tuple[int, ...]:
-        rest = (self._byte_ids[byte] for byte in context.rest if byte in self._byte_ids)
-        return (*context.closed, *self._encode(context.word, context.at_start), *rest)
+        byte_ids = (self._byte_ids[byte] for byte in context.partial if byte in self._byte_ids)
+        return (*context.ids, *self._encode(context.word, context.at_start), *byte_ids)
 
     def _string(self, token_id: int) -> bytes | None:
         return self._strings[token_id] if token_id < len(self._strings) else None
 
     def _with_text(self, context: Context, data: bytes) -> Context:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        text = decoder.decode(context.rest + data)
-        *ended, word = _words(context.word + text)
-        closed, at_start = list(context.closed), context.at_start
-        for each in ended:
-            closed += self._encode(each, at_start)
+        text = decoder.decode(context.partial + data)
+        *words, word = _words(context.word + text)
+        ids, at_start = list(context.ids), context.at_start
+        for each in words:
+            ids += self._encode(each, at_start)
             at_start = False
-        return Context(tuple(closed), word, decoder.getstate()[0], at_start)
+        return Context(tuple(ids), word, decoder.getstate()[0], at_start)
 
     def _with_special(self, context: Context, token_id: int) -> Context:
         """The context after a token without a string, which ends the word. The draft may lack this token."""
         special = self._special.get(token_id)
-        closed = self._ids(context)
-        if context == self.start and special in (None, *closed[-1:]):
+        ids = self._ids(context)
+        if context == self.start and special in (None, *ids[-1:]):
             return context
-        return Context(closed if special is None else (*closed, special))
+        return Context(ids if special is None else (*ids, special))
 
     def _encode(self, word: str, at_start: bool) -> tuple[int, ...]:
         """The ids of a word: at the start of a text if `at_start`, else in the middle."""
@@ -140,9 +140,9 @@ def _words(text: str) -> list[str]:
 
 
 def _after_lead(tokenizer: Any, lead: str, word: str) -> list[int]:
-    before = _encoded(tokenizer, lead) if lead else []
+    lead_ids = _encoded(tokenizer, lead) if lead else []
     ids = _encoded(tokenizer, lead + word)
-    return ids[len(before) :] if ids[: len(before)] == before else _encoded(tokenizer, word)
+    return ids[len(lead_ids) :] if ids[: len(lead_ids)] == lead_ids else _encoded(tokenizer, word)
 
 
 def _encoded(tokenizer: Any, text: str, add_special_tokens: bool = False) -> list[int]:

@@ -62,12 +62,12 @@ class OtherTokenizerModel:
     @property
     def note(self) -> str:
         """Sentences for the user: how many tokens the draft can propose, and the draft's own note."""
-        known = f"It has another tokenizer, and can propose {len(self.shared_ids):,} of the target's tokens"
+        words = f"It has another tokenizer, and can propose {len(self.shared_ids):,} of the target's tokens"
         if self.shared_mass is not None:
-            known += f", to which the target gives {self.shared_mass:.0%} of its probability"
+            words += f", to which the target gives {self.shared_mass:.0%} of its probability"
             if self.shared_mass < WORTHWHILE:
-                known += ". That is too little for this draft to pay: plain decoding is faster"
-        return f"{known}. {getattr(self.draft, 'note', '')}".strip()
+                words += ". That is too little for this draft to pay: plain decoding is faster"
+        return f"{words}. {getattr(self.draft, 'note', '')}".strip()
 
     def to(self, device: str | torch.device) -> OtherTokenizerModel:
         """Moves the draft to another device; see `HFModel.to`."""
@@ -109,8 +109,8 @@ class OtherTokenizerSession:
     def __init__(self, model: OtherTokenizerModel):
         self.model, self.length = model, 0
         self._session = model.draft.session()
-        self._settled: list[int] = []  # draft ids of the words that have ended
-        self._first = 0  # the index in `_settled` of the draft session's first token
+        self._final_ids: list[int] = []  # draft ids of the words that have ended
+        self._first = 0  # the index in `_final_ids` of the draft session's first token
         self._context = model.retokenizer.start  # the text after the settled words
         self._contexts: list[Context] = []  # the context of each pending node
         self._forget_scored()
@@ -196,28 +196,28 @@ class OtherTokenizerSession:
 
         The last token of the whole context stays pending, because its logits are needed.
         """
-        closed = self._context.closed
-        settled = closed[: len(self.model.retokenizer.ids(self._context)) - 1]
+        draft_ids = self._context.ids
+        final_ids = draft_ids[: len(self.model.retokenizer.ids(self._context)) - 1]
         scored, node = [], -1
-        for token_id in settled:
+        for token_id in final_ids:
             if (node, token_id) not in self._nodes:
                 break
             node = self._nodes[node, token_id]
             scored.append(node)
         self._forget_scored()
         if not unscored_too:
-            settled = settled[: len(scored)]
-        self._context = self._context._replace(closed=closed[len(settled) :])
-        self._settled += settled
+            final_ids = final_ids[: len(scored)]
+        self._context = self._context._replace(ids=draft_ids[len(final_ids) :])
+        self._final_ids += final_ids
         third = max(1, self.model.draft.context_length // 3)
-        if len(self._settled) - self._first >= 2 * third:
-            self._first = (len(self._settled) // third - 1) * third
+        if len(self._final_ids) - self._first >= 2 * third:
+            self._first = (len(self._final_ids) // third - 1) * third
             self._session = self.model.draft.session()
-            self._session.prefill(self._settled[self._first :])
+            self._session.prefill(self._final_ids[self._first :])
             return
         self._session.commit(scored)
-        if len(scored) < len(settled):
-            self._session.prefill(settled[len(scored) :])
+        if len(scored) < len(final_ids):
+            self._session.prefill(final_ids[len(scored) :])
 
     def _forget_scored(self) -> None:
         self._nodes: dict[tuple[int, int], int] = {}  # by parent and draft id

@@ -98,11 +98,11 @@ def _strings(tokenizer: Any, tokens: Sequence[str], ids: dict[str, int]) -> Iter
         return [token.translate(_TO_BYTES).encode("latin-1", "ignore") for token in tokens]
     if SPACE in state and steps <= _MARKED:
         fallback = "ByteFallback" in steps
-        return [_marked(token, fallback) for token in tokens]
+        return [_bytes_of_marked(token, fallback) for token in tokens]
     return _between_letters(tokenizer, tokens, ids)
 
 
-def _marked(token: str, fallback: bool) -> bytes:
+def _bytes_of_marked(token: str, fallback: bool) -> bytes:
     if fallback and BYTE_TOKEN.fullmatch(token):
         return bytes.fromhex(token[3:5])
     return token.replace(SPACE, " ").encode(errors="replace")
@@ -122,13 +122,13 @@ def _between_letters(tokenizer: Any, tokens: Sequence[str], ids: dict[str, int])
         texts = [decoded(tokenizer, line) for line in lines]
     if cleans_up(tokenizer):
         texts = [tokenizer.clean_up_tokenization(text) for text in texts]
-    (head, both), texts = texts[:2], texts[2:]
-    tail = both[len(head) :]
+    (head, pair), texts = texts[:2], texts[2:]
+    tail = pair[len(head) :]
 
     def string(token: str, text: str) -> bytes:
-        if text == both and len(token) == 1 and ord(token) < 256:
+        if text == pair and len(token) == 1 and ord(token) < 256:
             return bytes([ord(token)])  # a byte that is no whole character, of a tokenizer like ByT5's
-        fits = text.startswith(head) and text.endswith(tail) and len(text) > len(both)
+        fits = text.startswith(head) and text.endswith(tail) and len(text) > len(pair)
         return text[len(head) : len(text) - len(tail)].encode(errors="replace") if fits else b""
 
     return [string(token, text) for token, text in zip(tokens, texts, strict=True)]

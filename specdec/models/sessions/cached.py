@@ -76,17 +76,17 @@ UNWINDOWED = Layout((), None)
 class CachedSession:
     """A session with our own cache for the committed prefix and the pending nodes.
 
-    beyond: a position that every forward pass of a prefill must reach, because rotary angles depend on the
+    switch: a position that every forward pass of a prefill must reach, because rotary angles depend on the
     last position of a pass; None if they do not.
     """
 
     must_catch_up = False
 
-    def __init__(self, model: PreparedModel, layout: Layout = UNWINDOWED, beyond: int | None = None):
+    def __init__(self, model: PreparedModel, layout: Layout = UNWINDOWED, switch: int | None = None):
         self.length = 0
         self.model = model
         self._layout = layout
-        self._beyond = beyond
+        self._switch = switch
         self._cache: TreeCache | StackedCache = self._new_cache()
         self._parents: tuple[int, ...] = ()
 
@@ -107,10 +107,10 @@ class CachedSession:
     def _append(self, token_ids: Tensor) -> None:
         end = self.length + len(token_ids)
         arguments: dict[str, Tensor] = {}
-        if self._beyond is not None and end <= self._beyond:
+        if self._switch is not None and end <= self._switch:
             # A token is appended that no other token sees and that the cache drops.
             token_ids = torch.cat([token_ids, token_ids[:1]])
-            positions = [*range(self.length, end), self._beyond]
+            positions = [*range(self.length, end), self._switch]
             arguments["position_ids"] = upload(positions, token_ids.device)[None]
         # `base_model` leaves out the output layer, because these logits are not needed.
         self.model.module.base_model(
@@ -140,9 +140,9 @@ class TreeSession(CachedSession):
         model: PreparedModel,
         layout: Layout = UNWINDOWED,
         ancestors_only: bool = True,
-        beyond: int | None = None,
+        switch: int | None = None,
     ):
-        super().__init__(model, layout, beyond)
+        super().__init__(model, layout, switch)
         self._ancestors_only = ancestors_only
 
     @inferring

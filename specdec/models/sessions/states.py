@@ -39,12 +39,12 @@ REPLACED = ("keys", "values", "indexer_keys", "indexer_position_ids")
 
 
 class State(NamedTuple):
-    """A model's cache after it has read the first `read` tokens of a text.
+    """A model's cache after it has read the first `length` tokens of a text.
 
     cache: the cache, by the name of its argument in the model's `forward`; empty before the first call.
     """
 
-    read: int
+    length: int
     cache: dict[str, Any]
 
 
@@ -69,7 +69,7 @@ class StateSession:
     @property
     def must_catch_up(self) -> bool:
         """Whether the next round should draft nothing. If it drafts, it takes an extra forward pass."""
-        return self.length - self._states[0].read > MOST_REPEATED
+        return self.length - self._states[0].length > MOST_REPEATED
 
     @inferring
     def prefill(self, token_ids: Sequence[int]) -> None:
@@ -98,42 +98,42 @@ class StateSession:
         assert list(nodes) == list(range(len(nodes))), f"committed nodes {list(nodes)} are not the first ones"
         assert self.length + len(nodes) <= self._end, f"committed nodes {list(nodes)} are not all pending"
         self.length += len(nodes)
-        self._tokens = self._tokens[: self.length - self._states[0].read]
-        while self._states[-1].read > self.length:
+        self._tokens = self._tokens[: self.length - self._states[0].length]
+        while self._states[-1].length > self.length:
             self._states.pop()
         self._forget_earlier_states()
 
     @property
     def _end(self) -> int:
         """The number of committed and pending tokens."""
-        return self._states[0].read + len(self._tokens)
+        return self._states[0].length + len(self._tokens)
 
     def _forget_earlier_states(self) -> None:
-        self._tokens = self._tokens[self._states[-1].read - self._states[0].read :]
+        self._tokens = self._tokens[self._states[-1].length - self._states[0].length :]
         del self._states[:-1]
 
     def _catch_up(self) -> None:
         """Run the model over the committed tokens that its state has not read."""
-        while (read := self._states[-1].read) < self.length:
+        while (start := self._states[-1].length) < self.length:
             # `base_model` leaves out the output layer, because these logits are not needed.
-            self._read(self.model.module.base_model, min(read + PREFILL_CHUNK, self.length))
+            self._read(self.model.module.base_model, min(start + PREFILL_CHUNK, self.length))
             self._forget_earlier_states()
 
     def _read(self, module: Any, end: int) -> Any:
         """Run a module on the text from the last state to token `end`; add the state that it reaches."""
-        first, (read, cache) = self._states[0].read, self._states[-1]
+        first, (start, cache) = self._states[0].length, self._states[-1]
         arguments = {name: copied(value) if self._restoring else value for name, value in cache.items()}
         for value in arguments.values():
-            _crop(value, read)
+            _crop(value, start)
         if self._takes_positions:
-            arguments["position_ids"] = torch.arange(read, end, device=self.model.device)[None]
-        token_ids = self._tokens[read - first : end - first]
-        with _short_chunks(self._scans, end - read):
+            arguments["position_ids"] = torch.arange(start, end, device=self.model.device)[None]
+        token_ids = self._tokens[start - first : end - first]
+        with _short_chunks(self._scans, end - start):
             output = module(input_ids=token_ids[None], use_cache=True, **arguments)
-        after = own_cache(output)
+        new_cache = own_cache(output)
         if not cache:
-            _use_buffers(after)
-        self._states.append(State(end, after))
+            _use_buffers(new_cache)
+        self._states.append(State(end, new_cache))
         return output
 
 
@@ -156,9 +156,9 @@ def copied(value: Any, copy_of: Callable[[Tensor], Any] = Tensor.clone) -> Any:
 
 def state_tensors(value: Any) -> list[Tensor]:
     """All tensors of a cache that `copied` would copy."""
-    found: list[Tensor] = []
-    copied(value, found.append)
-    return found
+    tensors: list[Tensor] = []
+    copied(value, tensors.append)
+    return tensors
 
 
 @contextmanager

@@ -85,7 +85,7 @@ class SwitchingSession:
     def _forward_far(self) -> Tensor:
         """Logits of all nodes that the session for long texts has not scored yet."""
         if self._far is None:
-            self._far = self._open(beyond=self._switch)
+            self._far = self._open(switch=self._switch)
         if not self._fed:
             self._far.prefill(self._text[self._far.length :])
         token_ids, parents = self._token_ids[self._fed :], self._parents[self._fed :]
