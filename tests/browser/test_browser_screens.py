@@ -101,7 +101,8 @@ def chosen(page):
 
 
 IGNORES_THE_SIZE = """() => {
-  const hasText = (part) => part.checkVisibility() && [...part.childNodes].some(({ data }) => data?.trim());
+  const isText = (node) => node.nodeType === Node.TEXT_NODE && node.data.trim();
+  const hasText = (part) => part.checkVisibility() && [...part.childNodes].some(isText);
   const parts = [...document.querySelectorAll("body :not(svg *)")].filter(hasText);
   const sizes = () => parts.map((part) => parseFloat(getComputedStyle(part).fontSize));
   const before = sizes();
