@@ -18,7 +18,7 @@ const capital = (text) => text[0].toUpperCase() + text.slice(1);
 const count = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
 const BARS = 6; // duration of the bars in seconds, if the run is too fast to follow
 const BEFORE = 2; // number of text lines before the explained one
-const FEWER = "Each call reads the large model once, for one token or several.";
+const FEWER = "Each call reads the large model from memory once, for one token or several.";
 const TOGETHER = "Played again: the run beside plain decoding, in real time.";
 const STEPS = ["guessed", "checked", "right", "written"]; // the steps of a round
 

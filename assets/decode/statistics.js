@@ -13,7 +13,7 @@ const STAGE_NAMES = {
   draft: "draft",
   evaluate: "evaluate (target)",
   verify: "verify",
-  rest: "rest (this page's records)",
+  rest: "rest (recording for this page)",
 };
 
 function drawTiles(find, run) {

@@ -36,7 +36,7 @@ export function verdict(state, { alarm, faults }) {
   if (phase === "stopped") return { kind: "", text: `Stopped, so no verdict. ${so_far}` };
   const early =
     decodes < setup.decodes
-      ? ` The server was busy, so the check ended at its time limit, after ${count(decodes)} of ${count(setup.decodes)} decodes. The end did not depend on the counts.`
+      ? ` The server was busy, so the check ended at its time limit, after ${count(decodes)} of ${count(setup.decodes)} decodes. The time limit does not depend on the counts, so the verdict is valid.`
       : "";
   const verdict = finished(state, setup.fault && faults[setup.fault], alarm, early);
   return phase === "recorded" ? { ...verdict, text: `${verdict.text} ${RECORDED}` } : verdict;

@@ -233,7 +233,7 @@ function otherText() {
   const isKept = topology !== "auto" || INVARIANT.includes(method);
   return isKept
     ? ""
-    : ` From this link ${METHODS[method]} may write another text, because auto chooses its trees anew.`;
+    : ` With this link ${METHODS[method]} may write another text, because auto chooses the trees anew.`;
 }
 
 async function copy(status) {

@@ -34,7 +34,7 @@ function fillCurve({ data, layout }, { curve, drafted, speed_up: speedUp }) {
   Object.assign(plain, { x: [0, k.at(-1)], y: [1, 1] });
   Object.assign(best, { x: [drafted], y: [speedUp], hovertext: [`best k = ${drafted}: ${times(speedUp)}`] });
   const x = crossings(curve);
-  Object.assign(even, { x, y: x.map(() => 1), hovertext: x.map((each) => `gain ends at k = ${each.toFixed(1)}`) });
+  Object.assign(even, { x, y: x.map(() => 1), hovertext: x.map((each) => `the gain ends at k = ${each.toFixed(1)}`) });
   layout.xaxis.range = [-0.5, k.at(-1) + 0.5];
   layout.yaxis.range = [0, 1.08 * Math.max(...curve.flatMap(([, ...values]) => values))];
 }
@@ -171,7 +171,7 @@ export function mount(element, props, server) {
     setText(find(".tokens"), answer.tokens_per_call.toFixed(2));
     setText(find(".least"), least === null ? "never" : percent(least));
     const longest = `longest draft step that pays: ${digits(dearest)} calls`;
-    setText(find(".dearest"), dearest === null ? "with this acceptance not even a free draft pays" : longest);
+    setText(find(".dearest"), dearest === null ? "with this acceptance no draft pays, however fast" : longest);
     fillRows(find(".sentences"), answer.sentences, () => make("li"), setText);
     const best = (k) => (k === answer.drafted ? " ★" : "");
     const row = ([k, tokens, speedUp]) => [`${k}${best(k)}`, tokens.toFixed(2), speedUp.toFixed(2)];

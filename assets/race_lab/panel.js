@@ -73,7 +73,7 @@ class RaceLab {
     );
     button.addEventListener("click", () => {
       if (!usable()) return;
-      const note = `The likeliest tokens at position ${step().position} of the run in Watch, with the random numbers e of that run. All other tokens are merged into “other”. None of them won a race in the run, so “other” wins none here.`;
+      const note = `The likeliest tokens at position ${step().position} of the run in Watch, with the random numbers e of that run. All other tokens are merged into “other”. None of the merged tokens won a race in the run, so “other” does not win here.`;
       this.set(model.fromStep(step(), visible), note);
     });
   }

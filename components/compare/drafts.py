@@ -63,7 +63,7 @@ class Drafts:
             return pair
         if isinstance(pair, zero_gpu.Lender):
             raise ValueError(
-                f"draft = {name!r}: on the shared GPU only the pair's own draft can be used; take 'own'"
+                f"draft = {name!r}: on the shared GPU only the pair's own draft can be used; choose 'own'"
             )
         by_name = self._pairs.setdefault(pair, {})
         if name not in by_name:
@@ -80,7 +80,7 @@ def _draft(pair: Pair, name: str) -> Model:
         size = pair.target.vocab_size
         return MarkovModel(torch.full((size,), 1 / size, dtype=torch.float32), name="uniform")
     if pair.draft is None:
-        raise ValueError("draft = 'noisy': this pair has no draft of its own; take 'target' or 'uniform'")
+        raise ValueError("draft = 'noisy': this pair has no draft of its own; give 'target' or 'uniform'")
     return NoisyDraft(pair.draft)
 
 

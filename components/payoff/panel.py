@@ -107,7 +107,7 @@ def _measured_here(measurement: Measurement) -> tuple[SetUp, str] | None:
     loaded_pair = lazy.present(pair)
     if not isinstance(loaded_pair, ModelPair):
         raise ValueError(
-            "The models of this server run on another machine and are not measured; take another set-up"
+            "The models of this server run on another machine and are not measured; choose another set-up"
         )
     if loaded_pair.draft is None:
         raise ValueError(

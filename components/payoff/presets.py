@@ -74,8 +74,8 @@ def _paper(acceptance: np.ndarray) -> Preset:
         "paper",
         "The paper's setting",
         "Only target calls count, so drafts and further rows are free (paper, Section 2). The paper gives "
-        "its acceptance only as a figure without numbers. This is ERSD’s R of the embedded pair, measured in "
-        "the same way (see Experiments, under Paper).",
+        "its acceptance only as a figure without numbers. The R used is ERSD’s with the embedded pair, "
+        "measured in the same way (see Experiments, under Paper).",
         SetUp(acceptance, RoundCost(JointCost({1: cost_of({1: 1.0})}), _FREE, NOTHING)),
     )
 

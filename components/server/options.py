@@ -59,13 +59,13 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
         "port": ("port to listen on (default: the first free one from 7860)", {"type": _integer}),
         "share": ("also open a public address through Gradio", {"action": "store_true"}),
         "proxy": (
-            "addresses or networks of trusted proxies, with commas, such as 127.0.0.1. Their header "
+            "addresses or networks of trusted proxies, separated by commas, for example 127.0.0.1. Their "
             "X-Forwarded-For is used (default: 0, none; on a Space and with --share: private addresses)",
             {"metavar": "ADDRESS"},
         ),
         "names": (
-            "further names by which visitors reach this server, with commas (always known: IP addresses, "
-            "localhost, this machine's name and --host; behind proxies: any name)",
+            "further names by which visitors reach this server, separated by commas (always known: IP "
+            "addresses, localhost, this machine's name and --host; behind proxies: any name)",
             {"default": ""},
         ),
     },
@@ -83,8 +83,8 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
             {"choices": RULES},
         ),
         "models-key": (
-            "key that a visitor must enter to load another pair or to cancel (default: none if only this "
-            "machine can reach the page, otherwise a random key, which is printed)",
+            "key that a visitor must enter to load another pair or to cancel a load (default: none if only "
+            "this machine can reach the page, otherwise a random key, which is printed)",
             {"metavar": "KEY"},
         ),
         "models-folder": (

@@ -76,7 +76,7 @@ def _measured() -> list[Preset]:
     note = (
         f"The mean R over {positions:,} positions of held-out stories. Experiments, under Paper, has other "
         f"numbers, because it counts R in texts that the pair wrote. Beyond index 7 each R is a fixed share "
-        f"of the one before."
+        f"of the R before it."
     )
     return [
         _padded(method, f"Embedded pair, {method.upper()}", note, vector, round(vector[-1] / vector[-2], 2))
