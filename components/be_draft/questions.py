@@ -32,8 +32,7 @@ _Token = Annotated[int, Field(ge=0)]
 
 
 class Story(Question):
-    """The part of a question that says which story it is about: the opening, the seed and the target's
-    temperature."""
+    """The fields of a question that identify its story: the opening, the seed and the temperature."""
 
     prompt: Annotated[str, Field(max_length=MOST_OPENING)]
     seed: Annotated[int, Field(ge=0, lt=2**53)]
@@ -77,7 +76,7 @@ def _guessed(pair: Pair, question: Guess) -> Answer:
     whether the story is over.
     """
     small, prompt_ids = _models_and_opening(pair, question)
-    # The error message names an id that is no token. The slice keeps the ids before it out of the message.
+    # `encode` raises ValueError for an id that is no token, and also for an empty list of ids.
     text_ids = small.encode(question.written) if question.written else []
     ids, sampling = [*prompt_ids, *text_ids], {"temperature": question.temperature}
     readings = _readings(small, question.typed, ids)
@@ -152,7 +151,7 @@ def _readings(pair: ModelPair, typed: str, ids: Sequence[int]) -> list[list[int]
 
 
 def _num_accepted(reading: Sequence[int], round: Round) -> int:
-    """How many tokens at the start of `reading`, one version of the guess, the round accepted."""
+    """The number of accepted tokens at the start of `reading`, which is one version of the guess."""
     accepted = [token.id for token in round.tokens[: round.num_accepted]]
     return next(
         (i for i, ids in enumerate(zip(reading, accepted, strict=False)) if ids[0] != ids[1]), len(accepted)
@@ -171,8 +170,8 @@ def _statuses(pair: ModelPair, reading: Sequence[int], round: Round) -> list[Ans
 
 
 def _texts(pair: ModelPair, prompt_ids: Sequence[int], ids: Sequence[int], has_ended: bool) -> list[str]:
-    """The text that each token adds. Text that later tokens can still change counts as added by the token
-    after which it cannot change any more, or by the story's last token."""
+    """The text that each token adds. If later tokens can still change a text, it belongs to the token that
+    makes it final, or to the story's last token."""
     stream = TextStream(pair.tokenizer, prompt_ids)
     texts = [stream.push(token_id) for token_id in ids]
     if has_ended:
