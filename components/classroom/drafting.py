@@ -27,7 +27,7 @@ from specdec.trace import Token
 MOST_CHARACTERS = 24
 """A proposal may have at most this many characters."""
 MOST_PROPOSALS = 8
-"""The most proposals in the tree: those that most students made."""
+"""At most this many proposals form the tree: those that most students made."""
 LONGEST = 96
 """The text ends after the round that brings it to at least this many tokens."""
 _MOST_TOKENS = 6
@@ -61,9 +61,9 @@ class Checked:
 
 @dataclass
 class Drafting:
-    """A text that a class drafts, round by round. number: that of the current round, from 1. result: the
-    current round's result, or None before it is verified. checking: whether the target is verifying it now.
-    rounds, accepted, by_model: totals of all rounds. proposed: the current proposals, by student."""
+    """A text that a class drafts, round by round. number: the number of the current round, from 1. result:
+    the current round's result, or None before it is verified. checking: whether the target is verifying it
+    now. rounds, accepted, by_model: totals of all rounds. proposed: the current proposals, by student."""
 
     prompt: str
     text_ids: list[int]

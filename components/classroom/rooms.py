@@ -29,7 +29,7 @@ ALPHABET = "ACDEFGHJKLMNPQRTUVWXY34679"
 """The characters of room codes. Characters that look alike from a distance are left out."""
 LENGTH = 8
 """The number of characters of a code. There are 26**8, about 2 x 10**11 codes, too many to guess. So the
-server need not block an address that sends wrong codes, which a whole class may share.
+server need not block an address that sends wrong codes; a whole class may share that address.
 """
 QUIET = 2 * 60 * 60.0
 """A room ends after this many seconds without an action of the lecturer, an answer, a guess or a new student.
@@ -58,8 +58,8 @@ class Place(NamedTuple):
 
 
 class Room:
-    """The room of one class. version: the number of changes that students see. heard: the number of all
-    changes; the lecturer sees all of them."""
+    """The room of one class. version: the number of changes that students see. lecturer_version: the number
+    of all changes, which the lecturer sees."""
 
     def __init__(self, code: str, address: str, clock: Callable[[], float]):
         self.code, self.address, self.key = code, address, secrets.token_urlsafe(16)
@@ -78,8 +78,8 @@ class Room:
         """Admit a new student and return their token.
 
         In a full room the new student takes the place of one who has been away for `PRESENT` seconds.
-        Students without an answer lose their place first; the answers of the others are deleted with them.
-        `HTTPException` if all students are present.
+        Students without an answer lose their place first. If a student with answers loses the place, the
+        answers are deleted too. `HTTPException` if all students are present.
         """
         most = limits.current().students_per_room
         if len(self._students) >= most:
@@ -169,7 +169,7 @@ class Room:
         self.changed()
 
     def draft(self, drafting: Drafting | None) -> None:
-        """Let the class be the draft of this text. None ends that."""
+        """Let the class draft this text. None ends the drafting."""
         self.place, self.drafting = None, drafting
         self.changed()
 
@@ -217,8 +217,8 @@ class Room:
             self._to_students = asyncio.Event()
 
     async def news(self, leads: bool, seconds: float) -> None:
-        """Wait for a change of the room, but at most this many seconds. leads: whether the lecturer waits, to
-        whom more changes are visible than to students."""
+        """Wait for a change of the room, but at most this many seconds. leads: whether the lecturer waits,
+        who sees more changes than students do."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await (self._to_lecturer if leads else self._to_students).wait()
@@ -236,9 +236,9 @@ class Rooms:
 
         If this address already has its maximum number of rooms, its emptiest room is closed: a school shares
         one address, and one person who opens many rooms must not keep a teacher from opening one. If the
-        server's rooms are all taken, a room without requests for `LEFT` seconds is closed. If there is none,
-        the address with the most rooms loses its emptiest one, provided that it has at least two more than
-        this address. Otherwise `HTTPException`.
+        server's rooms are all taken, a room without requests for `LEFT` seconds is closed. If there is no
+        such room, the address with the most rooms loses its emptiest one, provided that it has at least two
+        more than this address. `HTTPException` if no room may be closed.
         """
         self._sweep()
         most = limits.current()
