@@ -20,8 +20,8 @@ MOST_SYMBOLS, MOST_K, MOST_LETTERS = 8, 64, 400
 
 
 class Word(Question):
-    """A question: the weights of the source's letters a, b, ..., the number k of inner nodes of its code's
-    tree, and the word to encode."""
+    """A question: the weights of the source's letters a, b, ..., the number k of inner nodes of the code's
+    tree, not counting the root, and the word to encode."""
 
     weights: Annotated[list[Weight], Field(min_length=2, max_length=MOST_SYMBOLS)]
     k: Annotated[int, Field(ge=0, le=MOST_K)]
@@ -30,7 +30,7 @@ class Word(Question):
 
 @answers
 def tunstall(question: Word) -> Answer:
-    """Encodes a word with a Tunstall code whose tree has k inner nodes and the root.
+    """Encode a word with a Tunstall code whose tree has k inner nodes besides the root.
 
     The answer has the word's phrases and codewords, the codebook, and the rates of the codes of all k.
     """
