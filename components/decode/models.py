@@ -1,8 +1,8 @@
 """The panel of the models that all visitors share: their names, and the form that loads another pair. The
 place "Will it pay?" (`components.payoff`) contains it.
 
-The browser requests the state of the load every few seconds (`state`). Between these requests the
-server does no work for it.
+The browser requests the state of the load every few seconds (`state`). Between these requests the server does
+no work for this panel.
 """
 
 from __future__ import annotations

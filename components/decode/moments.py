@@ -12,7 +12,7 @@ from specdec import Generation, Round
 @dataclass(frozen=True)
 class Moment:
     """A moment of a run. round and step count from 0. score: how well the moment shows what the run is
-    recorded for; of several runs, the one with the highest score is recorded."""
+    recorded for; of several runs, the run with the highest score is recorded."""
 
     round: int
     step: int
@@ -20,8 +20,8 @@ class Moment:
 
 
 def telling(run: Generation) -> Moment | None:
-    """The end of the round that yields the most tokens. Only rounds count that have a tree of full size and
-    end with a correction that is a word. Runs with more tokens per target call score higher."""
+    """The end of the round that yields the most tokens, among the rounds with a tree of full size whose last
+    token is a correction and a word. Runs with more tokens per target call score higher."""
     for round in sorted(run.rounds, key=lambda round: -len(round.tokens)):
         last = round.tokens[-1]
         if last.kind == "correction" and last.text.strip().isalpha() and len(round.nodes) == len(run.paths):
@@ -72,8 +72,8 @@ def drafted(round: Round) -> list[tuple[Any, int]]:
 def wide_tree(run: Generation) -> Moment | None:
     """The moment at which the alternative with the highest child index of the whole run is accepted.
 
-    Of several with this index, the one in the round with the most accepted tokens is taken. The score is the
-    sum of the index and of that number of tokens. None if the index is below 4 or only one token is accepted.
+    If there are several, the round with the most accepted tokens counts. The score is the index plus this
+    number of accepted tokens. None if the index is below 4 or only one token is accepted.
     """
     accepted = [
         (max(node.path), round.num_accepted, round.number)
@@ -89,8 +89,8 @@ def wide_tree(run: Generation) -> Moment | None:
 
 
 def undrafted(run: Generation) -> Moment | None:
-    """The moment at which the target's winner is so late in the draft's race that no tree of this size would
-    have contained it."""
+    """The moment at which the target's winner arrives so late in the draft's race that no tree of the run's
+    size would have contained it."""
     moments = []
     for round in run.rounds:
         step = round.steps[-1]

@@ -7,7 +7,7 @@ Each entry of `RECORDINGS` says what a recorded run must show, and has a functio
 well a run shows it. Questions are decoded with several seeds, and the run with the highest score is written
 to `assets/traces`, as `specdec.Generation.to_json` writes it; `index.json` holds the titles and the round to
 look at. Each recorded run is timed in turns with plain decoding, as the page times a visitor's run, and its
-file holds both times. `--again` keeps the prompt and the seed of each run that still shows what is wanted.
+file holds both times. `--again` keeps the prompt and the seed of each run that still shows its subject.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Recording:
         return self.pair != "stories"
 
     def settings(self, seed: int) -> dict[str, Any]:
-        """The settings of a run with this seed, with the temperature of the pair's runs on the page."""
+        """The settings of a run with this seed. The temperature is that of the pair's runs on the page."""
         temperature = {"smollm2": 0.7, "coder": 0.3}.get(self.pair, 1.0)
         return {"max_new_tokens": self.max_new_tokens, "temperature": temperature, "seed": seed}
 
@@ -253,7 +253,7 @@ def best(pair: Any, recording: Recording, tries: int) -> tuple[Moment, list[Gene
 def again(pair: Any, recording: Recording) -> tuple[Moment, list[Generation]] | None:
     """Decode the recorded runs of an entry again.
 
-    None if there are none, or if they no longer show what is wanted.
+    None if the entry has no recorded runs, or if they no longer show its subject.
     """
     path = traces.FOLDER / f"{recording.names()[0]}.json"
     if not path.exists() or (old := Generation.from_json(path.read_text())).chat != recording.chat:
@@ -310,7 +310,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Search, record and write the runs that the command line names; the rest of the index stays."""
+    """Search, record and write the runs that the command line names. Other entries of the index stay."""
     parser = argparse.ArgumentParser(description="Record what the page shows without a model.")
     parser.add_argument("names", nargs="*", help="the runs to record (default: all)")
     parser.add_argument("--tries", type=int, default=12, help="runs from which each is chosen (default: 12)")

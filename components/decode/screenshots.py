@@ -72,7 +72,7 @@ def _shoot(page: Any, address: str) -> None:
         page.goto(address + query)
         page.wait_for_function(condition)
         page.wait_for_function(_LOADED)
-        page.keyboard.press("Escape")  # stops the moving start of the page
+        page.keyboard.press("Escape")  # ends the animation that the page starts with
         page.mouse.move(0, 0)
         page.wait_for_timeout(1000)  # until fonts are loaded and transitions have ended
         page.screenshot(path=FOLDER / f"{name}.png")
