@@ -21,7 +21,7 @@ RULES = files.RESULTS / "rules.json"
 
 Summary = Mapping[str, Any]
 _BESIDE = "gsd"
-_APART = 0.14  # distance of neighbouring marks; that of two trees is 1
+_APART = 0.14  # distance between neighbouring marks of a tree; neighbouring trees are 1 apart
 FEW = 30
 """With fewer prompts than this, 1.96 standard errors cover less than 95% (`specdec.stats.Z`)."""
 _LOOKS = {"optimal(8)": ("diamond", "longdash"), "optimal(16)": ("star", "solid")}
@@ -47,7 +47,7 @@ def rules(summary: Summary) -> dict[str, Any]:
         figure.add_trace(figures.measured(look, x, [row["more_than_gsd"] for row in rows]))
     figure.add_hline(y=0, line={"color": BOUND, "width": 1})
     of_gsd = {row["tree"]: row["value"] for row in chosen(warm, method=_BESIDE)}
-    # three short lines, which have room on a phone
+    # each name has three short lines, so that it fits on a phone
     names = [f"{tree.replace('(', '<br>(')}<br>{of_gsd[tree]:.2f}" for tree in trees]
     figure.update_xaxes(tickvals=list(range(len(trees))), ticktext=names, tickangle=0, title_standoff=8)
     bests = [f"{listed(best(warm, tree))} on {tree}" for tree in trees]

@@ -38,7 +38,7 @@ def use(path: Path) -> None:
 def shipped(_: Any) -> Answer:
     """The view of the file that `--results` names.
 
-    Without one it is the view of the stored results, which also has figures that are not in the paper.
+    Without this option, the view shows the stored results, also in figures that are not in the paper.
     """
     if _own is not None:
         return _own
