@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 LONGEST = 5.0
 """The longest wait of a request, in seconds."""
 ADDRESSES = 4096
-"""At most this many buckets are kept, the most recently used ones."""
+"""At most this many buckets are stored: those that were used most recently."""
 
 
 class Buckets:
