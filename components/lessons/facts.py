@@ -140,7 +140,7 @@ def drafter() -> Facts:
         "proposed": names[_first(_arrivals(e, bad))],
         "good": float(theory.ersd_acceptance(p, good)),
         "bad": float(theory.ersd_acceptance(p, bad)),
-        "same_as_alone": 1,  # by drafter invariance; the tests compare decoding without a draft
+        "same_as_alone": 1,  # ERSD is drafter-invariant; the tests compare with decoding without a draft
         **_parting(),
     }
 
