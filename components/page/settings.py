@@ -36,10 +36,10 @@ class Row:
     setting: its name, kind, default, range, label and help. longest: the largest number that visitors may
     send, or for a text the most characters. form: the method of `forms.Form` that writes its input. shown:
     the ends of the slider, if it is narrower than the allowed range. step: the step of the input. menu: label
-    and value of each choice. opening: the input's first value if it is not the default. remote: the default
-    of the server's endpoint if it differs. check: a function that checks a value, in place of the
-    usual check for the setting's kind. shapes: whether the tree that is measured for a run depends on this
-    setting.
+    and value of each choice. opening: the input's first value if it is not the default. remote: the
+    endpoint's default if it is not the setting's default. check: a function that checks a value, in place of
+    the usual check for the setting's kind. shapes: whether the tree that is measured for a run depends on
+    this setting.
     """
 
     setting: Setting

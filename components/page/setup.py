@@ -25,13 +25,13 @@ from components.page.settings import TABLE
 DECODE = "live"
 """The name of the form with a run's settings. Only these settings have no prefix in the page's address."""
 RUN = ("trace", "round", "decision")
-"""The names in the address that say which recorded run is shown. They have no prefix either."""
+"""The names in the address that say which recorded run, round and decision are shown. They have no prefix."""
 VIEWS = ("story", "race", "trees", "codec", "experiments", "compare", "payoff")
 """Parts whose scripts register them in the browser, most of them when their view is first opened."""
 _FOLLOWS = {"tree": [row.setting.address for row in TABLE.values() if row.shapes]}
-"""For each setting of a run that is computed from others, the settings from which it is computed, by their
-names in the address. If an address has one of these but not the computed one, the computed one becomes empty.
-An empty one is left out of the address."""
+"""For each computed setting of a run, the settings from which it is computed, by their names in the address.
+If an address has one of these settings but not the computed setting, the computed setting becomes empty.
+Empty settings are left out of the address."""
 
 
 def panel(page: frame.Part, tabs: Sequence[str] = ()) -> frame.Part:
