@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 
 class Preset(NamedTuple):
-    """An example of two distributions. e: the exponential random numbers of the race; empty if they are to
-    be drawn.
+    """An example of two distributions. e: the exponential random numbers of the race; if empty, the page
+    draws them.
 
     id: its name in the page's address, which never changes.
     """
