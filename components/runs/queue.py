@@ -3,12 +3,12 @@
 If the steps of a job return a `Run`, the job continues with the run's rounds, which are decoded in one batch
 with the other runs of its pair.
 
-In each cycle the thread first begins the new runs. Then the visitors' addresses that have paid least get
-their share: the runs of each take part in one step of the batch, and its other jobs get the time of about
-`LIGHT` rows. A row is one token that the target evaluates.
+In each cycle the thread first begins the new runs. Then it works for the addresses that have paid least: the
+other jobs of each address get the time of about `LIGHT` rows, and its runs take part in one step of the
+batch. A row is one token that the target evaluates.
 
-- An address pays for the rows that the target evaluated for its trees and prompts, and for other work by its
-  time. It waits if it has paid at least `LIGHT` rows more than another address.
+- An address pays for the rows that the target evaluated for its trees and prompts, and for the time of its
+  other work. It waits if it has paid at least `LIGHT` rows more than another address.
 - If several runs need the same measurement (its key), one of them makes it and all use the result.
 - An error ends the job that it belongs to. If a forward pass fails for several runs, `Batch` repeats it for
   each run alone. A step that fails as a whole ends all runs of its batch.
@@ -38,7 +38,7 @@ THREAD = "rounds"
 """The name of the working thread."""
 SWITCH_INTERVAL = 0.0005
 """Python's switch interval in seconds. After each of its many small computations, the working thread may wait
-this long for another thread that computes. With the default of 5 ms, each update would delay it more.
+this long for another thread that computes. With the default of 5 ms, other threads would delay it more.
 """
 STEP = 128
 """The most rows of a step, unless a single run has more. A larger step would not be faster per row, and a new
@@ -93,7 +93,7 @@ class Queue:
     def paid(self, address: str) -> float:
         """The rows that this address has paid for.
 
-        The number of an address without jobs is forgotten once no present address has paid less.
+        The number of an address without jobs is forgotten once no address with jobs has paid less.
         """
         return self._paid.get(address, 0.0)
 
@@ -192,7 +192,7 @@ class Queue:
             self._end(job, error)
         else:
             if job.begins_run:
-                self._measured_keys.discard(job.key)  # the pair has forgotten the result
+                self._measured_keys.discard(job.key)  # it measures again, so the pair has no stored result
             else:
                 self._to_the_end([job])
                 if value is not None:

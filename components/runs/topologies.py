@@ -28,8 +28,8 @@ WITHOUT_K = tuple(name for name, entry in TOPOLOGIES.items() if not entry.takes_
 MEASURED = tuple(name for name, entry in TOPOLOGIES.items() if entry.measured)
 
 _TEMPERATURE, _TOP_P = 0.1, 0.05
-"""Temperature and top-p are rounded to these steps before acceptance is measured, because it hardly changes
-within a step. So one measurement serves all visitors within a step."""
+"""Temperature and top-p are rounded to these steps before acceptance is measured, because acceptance hardly
+changes within a step. So one measurement serves all visitors whose values are rounded alike."""
 _MOST_TEMPERATURE, _MOST_TOP_K = 2.0, 1024
 
 
@@ -93,7 +93,7 @@ def _shipped(pair: ModelPair, settings: RunSettings) -> Sequence[float] | None:
     settings.
 
     It is known for temperature 1 without top-k and top-p, the page's defaults. So the first run with these
-    does not wait for a measurement.
+    settings does not wait for a measurement.
     """
     if not is_embedded(pair) or settings.sampling != Sampling():
         return None
@@ -111,8 +111,8 @@ def _shipped_acceptance() -> dict[str, list[float]]:
 
 
 def neighbour(sampling: Sampling) -> Sampling:
-    """The sampling with rounded temperature, top-k and top-p. Acceptance that is measured there serves all
-    samplings that are rounded to it."""
+    """The sampling with rounded temperature, top-k and top-p. Acceptance that is measured with the rounded
+    values serves all samplings that are rounded to them."""
     temperature = min(round(sampling.temperature / _TEMPERATURE) * _TEMPERATURE, _MOST_TEMPERATURE)
     top_p = min(max(round(sampling.top_p / _TOP_P), 1) * _TOP_P, 1.0)
     top_k = 1 << (sampling.top_k - 1).bit_length() if sampling.top_k else 0

@@ -1,9 +1,9 @@
 """Hugging Face's ZeroGPU: a GPU that is lent to this Space for as long as a run takes.
 
-The models are moved to `cuda` before the page is launched, which only records their device. Each run is then
-a generator under `spaces.GPU`: it runs in a forked process that has the GPU. Its arguments and results are
-pickled. The quota is checked against the seconds that a run requests, not those that it uses, so each run
-requests few.
+The models are moved to `cuda` before the page is launched. No GPU is used yet: only their device is recorded.
+Each run is then a generator under `spaces.GPU`: it runs in a forked process that has the GPU. Its arguments
+and results are pickled. The quota is checked against the seconds that a run requests, not against the seconds
+that it uses. So each run requests few.
 
     this process        BorrowedRun  <--- Beginning, Round, Round, ..., Ending ---  Lender._work   the GPU's
 """
@@ -100,7 +100,7 @@ class Refusal(NamedTuple):
 
 class Ending(NamedTuple):
     """The last message of the other process: what is known after the last round, and the measurements that
-    the pair made there."""
+    the pair made in that process."""
 
     prefill_seconds: float
     trees: tuple[Any, ...]
