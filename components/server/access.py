@@ -102,7 +102,7 @@ class Access:
         is_file = place.suffix.lower() == ".gguf" and os.path.isfile(place)
         if is_file or os.path.isdir(place):  # both are false for a name that no file can have
             return str(place)
-        # without this check, a folder beside the server's own files would be read
+        # without this check, a folder outside of the root would be read, such as one beside app.py
         if name.count("/") > 1 or name.startswith((".", "~")) or os.path.exists(name):
             raise ValueError(
                 f"{role} = {name!r:.80} is not a folder or GGUF file among the models of this server "

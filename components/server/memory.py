@@ -23,7 +23,7 @@ def share_arenas() -> None:
     glibc gives each thread an arena of its own, up to eight per core, and a run is on whichever thread is
     free. Memory that a run frees in one arena is not available to the next run in another one. After half an
     hour of visitors, 100 MB of such memory lay unused. Only one thread decodes, so two arenas cause no
-    waiting. Other C libraries are left unchanged, and so is a number set in the environment.
+    waiting. Nothing is changed with another C library, or if the environment sets the number of arenas.
     """
     if _IS_GLIBC and "MALLOC_ARENA_MAX" not in os.environ:
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
