@@ -24,7 +24,7 @@ asking: ContextVar[str] = ContextVar("asking", default="")
 
 
 def trust(proxies: str) -> None:
-    """Set the trusted proxies: addresses and networks with commas. Called before the server starts."""
+    """Set the trusted proxies, before the server starts: addresses and networks separated by commas."""
     os.environ[_VARIABLE] = proxies
 
 
