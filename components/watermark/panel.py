@@ -66,8 +66,8 @@ def _scored(ids: Sequence[int], places: Sequence[int], question: Text, seed: int
 
 
 def _tenth_replaced(ids: Sequence[int], seed: int) -> list[int]:
-    """The index of the token that each position gets. About a tenth of the positions, at least one, get
-    another token of the text, if it has different tokens."""
+    """For each position, the index in the text of the token that is put there. About a tenth of the
+    positions, at least one, get another token of the text, if the text has different tokens."""
     chance, places = random.Random(seed), [*range(len(ids))]
     for place in chance.sample(places, max(1, round(len(ids) / 10))):
         candidates = [other for other, token_id in enumerate(ids) if token_id != ids[place]]
