@@ -23,7 +23,7 @@ if __name__ == "__main__":
     ending.at_signals()  # before the imports below, which take seconds
     gc.disable()  # a collection during the imports takes a second and frees little
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-# For a view that this page does not have, Gradio sums up all earlier events after each event: 2 to 10 ms.
+# After each event Gradio sums up all earlier ones for a view that this page lacks, which takes 2 to 10 ms.
 os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", str(10**9))
 os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
 # A download over plain HTTP can be cancelled between two chunks. A download over Xet can't.
