@@ -35,7 +35,7 @@ export const tested = (round, trial) => round.nodes.find(({ path }) => key(path)
 function trialSentence(round, step, number) {
   const trial = step.trials[number];
   const [sign, outcome] = trial.accepted ? ["<", "accepted"] : ["≥", "rejected"];
-  const note = number === 0 ? "" : ` (p of the residual after ${count(number, "rejection")})`;
+  const note = number === 0 ? "" : ` (p: residual after ${count(number, "rejection")})`;
   return `${quoted(tested(round, trial), LONGEST)}: u = ${digits(trial.u)} ${sign} p/q = ${ratio(trial)}: ${outcome}${note}.`;
 }
 
@@ -66,7 +66,7 @@ function raceSentence(round, step, decision) {
   const arrival = step.leading.find(({ token_id }) => token_id === step.token_id);
   const first = `${quoted(nameOf(round, decision.step), LONGEST)} wins the large model's race (e/p = ${digits(arrival?.arrival_p)})`;
   if (step.kind === "sampled") return `${first}, so it is the sample.`;
-  if (step.kind === "bonus") return `${first}; nothing was guessed for this place: bonus.`;
+  if (step.kind === "bonus") return `${first}; no guess here: bonus.`;
   if (step.kind === "correction") return `${first}; not guessed: correction.`;
   return `${first}; guessed: accepted.`;
 }

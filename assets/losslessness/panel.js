@@ -86,7 +86,7 @@ class Lossless {
   }
 
   callsIn({ setup, calls, emitted, accepting }) {
-    const drafted = setup.method === "ar" ? "nothing drafted" : `${share(accepting / calls)} of them accept a draft`;
+    const drafted = setup.method === "ar" ? "nothing drafted" : `${share(accepting / calls)} accept a draft`;
     return `${count(emitted)} in ${count(calls)} calls; ${drafted}`;
   }
 

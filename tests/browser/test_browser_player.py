@@ -153,7 +153,7 @@ def test_show_it_goes_to_what_the_title_says(page):
     for name, words in (
         ("wide-tree", r"wins the large model's race \(e/p = [\d.]+\); guessed: accepted"),
         ("nobody-drafted", r"wins the large model's race .*; not guessed: correction"),
-        ("long-run", r"nothing was guessed for this place: bonus"),
+        ("long-run", r"no guess here: bonus"),
     ):
         open_trace(page, name)
         page.get_by_role("button", name="Show it").click()
