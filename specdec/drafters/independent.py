@@ -3,9 +3,9 @@
 For a node with n children in the topology, n tokens are drawn, and the distinct ones are its children: the
 first arrivals, as in `model`, but perhaps fewer than n. Nodes below a missing child are not drafted.
 
-Let every token i arrive again and again, after waits that are exponential with rate q_i. All arrivals in order
-are then independent samples of q. The distinct tokens among them, in the order of their first arrivals, are
-the arrivals of the race without replacement.
+Let every token i arrive again and again, after waits that are exponential with rate q_i. Then all
+arrivals, in order, are independent samples of q. The distinct tokens among them, in the order of their first
+arrivals, are the arrivals of the race without replacement.
 """
 
 from __future__ import annotations
