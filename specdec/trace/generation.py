@@ -16,7 +16,7 @@ from specdec.trace.values import Count, Duration, Method, Number, Path, Seed
 
 @dataclass(frozen=True, slots=True)
 class Milliseconds:
-    """Expected milliseconds of a round of all texts: for drafting, for the target's forward pass, for the
+    """Expected milliseconds of one round of all texts: for drafting, for the target's forward pass, for the
     rest."""
 
     draft: Duration
