@@ -1,9 +1,9 @@
-"""Tests of decodes against a distribution: p-values, and the size of deviation that each test would find.
+"""Tests of decodes against a distribution: p-values, and the smallest deviation that each test would find.
 
 A token becomes a number on (0, 1) by the randomised probability integral transform (Rosenblatt 1952): the
-probability of all likelier tokens, plus a random share of the token's own. If the engine is right, these
-numbers are independent and uniform. So tokens at all positions can be counted together, and pairs of numbers
-show dependence.
+probability of all likelier tokens, plus a random share of the token's own probability. If the engine is
+right, these numbers are independent and uniform. So the tokens of all positions can be counted together, and
+pairs of numbers show dependence.
 """
 
 from __future__ import annotations
