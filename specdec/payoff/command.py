@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def save(path: Path, result: dict[str, Any]) -> None:
-    """Writes a result with a description of the machine."""
+    """Writes a result, with a description of the machine, to a JSON file."""
     now = {"threads": torch.get_num_threads(), "load": os.getloadavg()[0]}
     write_json(path, {"machine": machine(torch.device("cpu")) | now} | result)
 
