@@ -16,8 +16,7 @@ from specdec.trace.values import Count, Duration, Method, Number, Path, Seed
 
 @dataclass(frozen=True, slots=True)
 class Milliseconds:
-    """Expected milliseconds of one round of all texts: for drafting, for the target's forward pass, for the
-    rest."""
+    """Expected milliseconds of one round of all texts: drafting, the target's forward pass, and the rest."""
 
     draft: Duration
     target: Duration
