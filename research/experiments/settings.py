@@ -83,7 +83,7 @@ class Settings:
 
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> Self:
-        """Settings from `to_json`'s output, with empty prompts. ValueError for the output of another version."""
+        """Settings from `to_json`'s output, with empty prompts. ValueError if they are of another version."""
         plain: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in entries.items()}
         plain.pop("prompts_sha256", None)
         try:
