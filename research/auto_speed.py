@@ -124,14 +124,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.formatter_class = ArgumentDefaultsHelpFormatter
     add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
     add = parser.add_argument
-    add("--prompt-file", type=Path, default=PROMPTS, help="a prompt in each line")
+    add("--prompt-file", type=Path, default=PROMPTS, help="file with one prompt per line")
     add("--method", default="ersd")
     add("--temperature", type=float, default=0.3)
-    add("--draft-temperature", type=float, help="the draft's temperature; a high one makes it useless")
-    add("--tokens", type=int, default=128, help="most tokens of a text")
-    add("--repeats", type=int, default=1, help="texts of each prompt")
-    add("--against", choices=AGAINST, default="trees", help="the other ways to decode")
-    add("--json", type=to_write, help="write the figures here")
+    add("--draft-temperature", type=float, help="the draft's temperature; a high one makes the draft useless")
+    add("--tokens", type=int, default=128, help="largest number of new tokens of a text")
+    add("--repeats", type=int, default=1, help="number of texts for each prompt")
+    add("--against", choices=AGAINST, default="trees", help="the ways to decode that auto is compared with")
+    add("--json", type=to_write, help="file to which the figures are written")
     options = parser.parse_args(arguments)
     pair = load_with_progress(options, "stories")
     encode = pair.chat_prompt if pair.chats else pair.encode

@@ -132,10 +132,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.formatter_class = ArgumentDefaultsHelpFormatter
     add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
     add = parser.add_argument
-    add("--runs", type=int, default=40, help="runs of the batch")
+    add("--runs", type=int, default=40, help="number of runs in the batch")
     add("--tokens", type=int, default=360, help="mean length of a run")
-    add("--seed", type=int, default=0, help="seed of the plan")
-    add("--json", type=to_write, help="write the figures here")
+    add("--seed", type=int, default=0, help="seed of the random plan of all runs")
+    add("--json", type=to_write, help="file to which the figures are written")
     options = parser.parse_args(arguments)
     settings = {name: whole(name, getattr(options, name), 1) for name in ("runs", "tokens")}
     settings |= {"threads": torch.get_num_threads(), "seed": whole("seed", options.seed, 0)}

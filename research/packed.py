@@ -44,8 +44,8 @@ def main() -> None:
     parser.formatter_class = ArgumentDefaultsHelpFormatter
     add = parser.add_argument
     add("file", help="a GGUF file with matrices of four to eight bits")
-    add("--tokens", type=int, default=100, help="tokens of each answer")
-    add("--dtype", default="packed", help="int4 and int8 round the matrices")
+    add("--tokens", type=int, default=100, help="number of tokens of each answer")
+    add("--dtype", default="packed", help="how matrices are stored; int4 and int8 round them")
     add("--server", help="address of a llama-server with the same file")
     add("--json", type=to_write, metavar="FILE", help="write the figures to this file")
     options = parser.parse_args()

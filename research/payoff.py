@@ -153,8 +153,8 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Compares predictions with measurements, and prints the table."""
     parser = Parser("python -m research.payoff", description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="every stage, in seconds")
-    parser.add_argument("--save", type=to_write, metavar="FILE", help="for the results and the machine")
+    parser.add_argument("--smoke", action="store_true", help="only try every stage, in seconds")
+    parser.add_argument("--save", type=to_write, metavar="FILE", help="file for the results and the machine")
     options = parser.parse_args(arguments)
     rows = checked(lambda name: load_with_progress(Namespace(), target=name), options.smoke)
     print(table(rows))

@@ -77,7 +77,7 @@ class Parser(ArgumentParser):
 
 def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") -> None:
     """Adds the options that `loading.load_with_progress` reads. help: the help of --target."""
-    parser.add_argument("--pair", choices=PAIRS, help="a pair by name, instead of --target")
+    parser.add_argument("--pair", choices=PAIRS, help="the name of a pair, instead of --target")
     parser.add_argument("--download", action="store_true", help=f"let --pair coder download its {SIZE}")
     parser.add_argument("--target", help=help)
     parser.add_argument(
@@ -94,7 +94,7 @@ def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") 
     parser.add_argument(
         "--draft-dtype", help="dtype of the draft, by default the target's; int4 and int8 round its weights"
     )
-    parser.add_argument("--draft-ids", type=int, help="the draft scores only this many first token ids")
+    parser.add_argument("--draft-ids", type=int, help="the number of first token ids that the draft scores")
 
 
 def to_write(text: str) -> Path:

@@ -74,7 +74,7 @@ def learn_context(
     samples = _joined([sampled(*_distributions(pair, sampling, *text), method, noise) for text in texts])
     if not samples.accepted.any():
         raise ValueError(
-            f"tokens = {tokens}: in texts of this length no drafted token was accepted, so there is nothing "
+            f"tokens = {tokens}: in so few tokens no drafted token was accepted, so there is nothing "
             f"to learn; raise tokens, or try another draft"
         )
     return fitted(samples, method)

@@ -253,7 +253,7 @@ def _checked_path(path: Sequence[int]) -> Path:
     if isinstance(path, (str, bytes)) or not isinstance(path, Sequence):
         raise ValueError(f"path {path!r} is not a tuple of child indices")
     if not path:
-        raise ValueError("path () is the root; it is in every tree and not listed")
+        raise ValueError("path () is the root, which every tree has: leave it out")
     indices = [i for i in map(integer, path) if i is not None and i >= 0]
     if len(indices) < len(path):
         raise ValueError(f"path {tuple(path)!r} does not consist of child indices 0, 1, 2, ...")

@@ -85,7 +85,7 @@ def program(kind: str) -> Path:
     variable = {"llama.cpp": "LLAMA_SERVER", "node": "NODE_LLAMA_CPP"}[kind]
     path = os.environ.get(variable) or (shutil.which("llama-server") if kind == "llama.cpp" else None)
     if not path or not Path(path).exists():
-        raise ModuleNotFoundError(f"{kind} is not there: set {variable} to its path (docs/audit.md)")
+        raise ModuleNotFoundError(f"{kind} was not found: set {variable} to its path (docs/audit.md)")
     return Path(path).resolve()
 
 

@@ -33,8 +33,8 @@ EMULATION = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA", "ATEN
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures the products and prints their rows; with `--json`, also writes them to a file."""
     parser = Parser(prog="python -m research.bench.kernels", description=__doc__)
-    parser.add_argument("--json", type=to_write, help="write all figures here")
-    parser.add_argument("--times", type=int, default=12, help="repetitions of each product")
+    parser.add_argument("--json", type=to_write, help="file to which all figures are written")
+    parser.add_argument("--times", type=int, default=12, help="number of repetitions of each product")
     options = parser.parse_args(arguments)
     crew = compiled.crew()
     if crew is None:

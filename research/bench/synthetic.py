@@ -104,8 +104,8 @@ def _check(preset: Preset) -> None:
     fits = all(small <= large for small, large in zip(draft, target)) and draft.layers < target.layers
     if not fits or draft.head_size != target.head_size:
         raise ValueError(
-            f"{draft} does not fit into {target}: the target, which contains the draft, must have more "
-            "layers, heads of the same size, and the rest at least as large"
+            f"{draft} does not fit into {target}: the target contains the draft, so it needs more "
+            "layers, heads of the same size, and all other sizes at least as large"
         )
     for shape in (target, draft):
         if shape.heads % shape.kv_heads:

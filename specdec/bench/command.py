@@ -62,15 +62,15 @@ def parser() -> argparse.ArgumentParser:
         help="file with one prompt per line (default: beginnings of stories; with --chat, questions)",
     )
     add("--chat", action="store_true", help="give the prompts to a chat model as questions")
-    add("--repeats", type=int, default=4, help="seeds per prompt")
+    add("--repeats", type=int, default=4, help="number of seeds for each prompt")
     add(
         "--assisted",
         default="1,2,3,4,5,6,7,8",
         help="k to try for transformers' assisted generation; 0 leaves it out",
     )
     add("--lookup", default="2,4,8", help="k to try for transformers' prompt lookup; 0 leaves it out")
-    add("--sequences", default="2,4", help="k of our sequences")
-    add("--optimal", default="4,8", help="k of our optimal trees")
+    add("--sequences", default="2,4", help="k of our sequences, with commas")
+    add("--optimal", default="4,8", help="k of our optimal trees, with commas")
     add("--methods", default=",".join(DRAFTING), help="our methods that draft, with commas")
     add("--drafters", default=MODEL, help="our drafters: model, copies, model+copies, with commas")
     add_options(result, "temperature", "top_k", "top_p")

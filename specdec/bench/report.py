@@ -122,7 +122,7 @@ def paired_ratio(baseline: Sequence[float], seconds: Sequence[float]) -> Ratio:
     or of different lengths.
     """
     if len(baseline) != len(seconds) or not baseline:
-        raise ValueError(f"{len(baseline)} and {len(seconds)} runs do not make pairs")
+        raise ValueError(f"{len(baseline)} and {len(seconds)} runs can't be compared in pairs")
     ratios = np.divide(baseline, seconds)
     if len(ratios) == 1:
         return Ratio(float(ratios[0]), float("nan"), float("nan"))

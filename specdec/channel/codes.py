@@ -105,5 +105,5 @@ def read_elias_gamma(bits: str, start: int) -> tuple[int, int]:
     first = bits.find("1", start)
     end = 2 * first - start + 1
     if first < 0 or len(bits) < end:
-        raise ValueError(f"bits = {bits!r:.40} end within the number that begins at {start}")
+        raise ValueError(f"bits = {bits!r:.40} end inside the number that begins at position {start}")
     return int(bits[first:end], 2), end

@@ -100,7 +100,7 @@ class TunstallCode:
             raise ValueError(f"bits have {filled - 1} filler symbols, but only {len(symbols)} symbols in all")
         symbols = symbols[: len(symbols) - filled + 1]
         if self.encode(symbols) != bits:
-            raise ValueError(f"bits = {bits!r:.40} end with other filler symbols than encode writes")
+            raise ValueError(f"bits = {bits!r:.40} do not end with the filler symbols that encode writes")
         return symbols
 
     def _step(self, row: int, child_index: int, codewords: list[int]) -> int:

@@ -32,7 +32,7 @@ _CANDIDATES = 16
 def check_strings(method: str, target: Model, draft: Model | None, topology: Any) -> None:  # noqa: ARG001
     """ValueError if strings can't be drafted with this method, by this draft model or along this topology."""
     if method != "ersd":
-        raise ValueError(f"method = {method!r} needs probabilities of the draft; with strings use 'ersd'")
+        raise ValueError(f"method = {method!r} needs probabilities, which drafted strings lack; use 'ersd'")
     if draft is not None and not isinstance(draft, OtherTokenizerModel):
         raise ValueError(
             "drafter = 'strings' is for a draft model with another tokenizer; "

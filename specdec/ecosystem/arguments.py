@@ -139,4 +139,4 @@ def _check_positions(position_ids: Tensor | None, mask: Tensor) -> None:
     usual = mask.long().cumsum(-1) - 1
     positions = position_ids.to(mask.device).expand(*position_ids.shape[:-2], *mask.shape)
     if not ((positions == usual) | ~mask).all():
-        raise ValueError("position_ids others than 0, 1, 2, ... are not supported by specdec.custom_generate")
+        raise ValueError("position_ids other than 0, 1, 2, ... are not supported by specdec.custom_generate")

@@ -78,7 +78,7 @@ class Check:
         if fault is not None and fault.method != method:
             raise ValueError(f"fault = {fault.name!r} breaks {fault.method!r}, but the method is {method!r}")
         if pair.eos_ids:
-            raise ValueError("this pair has tokens that end a text, so not all decodes have the same length")
+            raise ValueError("this pair has tokens that end a text, so decodes differ in length")
         self.length = whole("length", length, 1)
         # enough room for new tokens that no tree is cut while the counted tokens are decoded
         room = self.length + topology.depth

@@ -181,7 +181,7 @@ def _smallest_m(rates: np.ndarray, residual: float) -> int:
     rarest = float(rates.min())
     if residual / rarest > _LARGEST_M:
         raise ValueError(
-            f"acceptance_by_index holds {rarest}: m of Lemma 4.2 would be more than {_LARGEST_M:g}"
+            f"acceptance_by_index has {rarest}, too small: m of Lemma 4.2 would be more than {_LARGEST_M:g}"
         )
     return max(1, math.ceil(residual / rarest - 1e-9))
 

@@ -136,7 +136,7 @@ def parser(prog: str, description: str | None, names: Iterable[str], usual: str)
     add("--url", default="http://127.0.0.1:8000/v1", help="address of an OpenAI completions server")
     add("--prompt", help=f"default: {PROMPT!r}")
     add("--decodes", type=int, default=5000)
-    add("--tokens", type=int, default=3, help="tokens of each decode")
+    add("--tokens", type=int, default=3, help="number of tokens in each decoded text")
     add("--temperature", type=float, default=1.0)
     add(
         "--top-k",
