@@ -17,18 +17,18 @@ import torch
 from torch import Tensor
 
 READ_LATE = {"cuda"}
-"""Types of devices that compute while the program goes on. The host launches work on tokens that it has not
-read yet, so that such a device does not wait for it."""
+"""Types of devices that compute while the program goes on. The program launches the next work before it has
+read the tokens from such a device, so that the device need not wait for the program."""
 _around = threading.local()
 ONE_GRAPH = threading.Lock()
 """The lock for CUDA graphs: a process can capture only one at a time, and only one forward pass at a time may
-use a graph's inputs. Freeing a GPU's unused memory breaks a capture, so this too needs the lock."""
+use a graph's inputs. Code that frees a GPU's unused memory needs the lock too: freeing breaks a capture."""
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run torch on one thread. For small tensors, waking the other threads takes longer than it saves, and
-    they keep cores busy for a while. `all_threads` runs larger work in between on all of them."""
+    """Run torch on one thread. For small tensors, waking other threads takes longer than it saves, and
+    woken threads keep cores busy for a while. Inside this block, `all_threads` runs larger work on all."""
     before, outer = torch.get_num_threads(), getattr(_around, "threads", None)
     if before == 1:
         yield
@@ -42,8 +42,8 @@ def one_thread() -> Iterator[None]:
         _around.threads = outer
 
 
-class all_threads:  # noqa: N801  a generator would take as long as a small forward's bookkeeping
-    """Run torch on the threads that it had before `one_thread`."""
+class all_threads:  # noqa: N801  no `@contextmanager`: entering a generator takes too long
+    """A block in which torch runs on as many threads as before `one_thread`."""
 
     def __enter__(self) -> None:
         if threads := getattr(_around, "threads", None):
@@ -65,7 +65,7 @@ def upload(numbers: Sequence[int], device: torch.device) -> Tensor:
 
 
 def upload_into(place: Tensor, numbers: Sequence[int]) -> None:
-    """As `upload`, but into an existing tensor, int64 [n]."""
+    """Copies integers into an existing tensor, int64 [n]. The host does not wait for a GPU."""
     place.copy_(_on_host(numbers, place.device), non_blocking=True)
 
 
@@ -73,12 +73,12 @@ def _on_host(numbers: Sequence[int], device: torch.device) -> Tensor:
     if device.type != "cuda":
         # numpy reads a list in a third of torch's time
         return torch.from_numpy(np.array(numbers, dtype=np.int64))
-    # pinned, because from other memory the copy would wait for all work that was launched before
+    # in pinned memory: a copy from other memory would wait for all work that the GPU has still to do
     return torch.tensor(numbers, dtype=torch.int64, pin_memory=True)
 
 
 def processor() -> str:
-    """The version, instructions and threads of torch. On a CPU the last bits of logits depend on them."""
+    """torch's version, instruction set and threads. The last bits of a CPU's logits depend on them."""
     threads = usual_threads()
     return f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, {threads} threads"
 

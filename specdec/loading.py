@@ -51,22 +51,22 @@ def load_pair(
     """Loads a pair from hub ids, local folders or GGUF files, or one of our pairs by its name.
 
     "smollm2" is a chat model of 135 M parameters with a draft (`specdec.smollm2`). "coder" is Qwen2.5-Coder
-    of 1.5 B parameters with 0.5 B as its draft, in four bits (`specdec.coder`). "stories" is the embedded
-    pair. Without arguments, "smollm2" is loaded if its weights are installed, otherwise "stories". A target
-    without a draft decodes autoregressively. Only safetensors are loaded (a GGUF file is converted to them),
-    and never remote code. The draft may have another tokenizer (`models.other_tokenizer`). As draft of
-    another target, "stories" is the embedded draft, "smollm2" SmolLM2-135M itself, "coder" the 0.5 B model.
+    of 1.5 B parameters with 0.5 B as its draft, in four bits (`specdec.coder`). "stories" is a small pair in
+    this package. Without arguments, "smollm2" is loaded if its weights are installed, otherwise "stories". A
+    target without a draft decodes autoregressively. Only safetensors and GGUF files are read, and a model's
+    own code is never run. The draft may have another tokenizer (`models.other_tokenizer`). As `draft` of
+    another target, "stories" and "coder" mean the draft of that pair, and "smollm2" SmolLM2-135M itself.
 
     device: `auto` (a GPU if there is one, several with accelerate if needed), `cpu`, `cuda`, `cuda:1`.
-    dtype: `auto` (as stored: a GGUF file's own bits on a CPU with the compiled forward; float32 for the
-    embedded pair, bfloat16 for "smollm2"), `packed` (the bits of a GGUF file, or an error), `int8` and `int4`
-    (matrices rounded to this many bits, on a CPU with the compiled forward), `float32`, `bfloat16`,
-    `float16`. Rounding the target makes it another model. Rounding the draft changes neither the distribution
-    of texts nor ERSD's text.
-    draft_device, draft_dtype: those of the draft, by default the target's.
-    draft_ids: the only ids that the draft scores, which makes its output matrix smaller and changes neither
-    the distribution of texts nor ERSD's text. A number stands for that many first ids and the ids that end a
-    text; None stands for all ids, of which the compiled forward may skip rare ones (`FrequentFirst`).
+    dtype: `auto` (as stored; float32 for "stories", bfloat16 for "smollm2"; a GGUF file's own bits where the
+    compiled forward pass runs on a CPU), `packed` (a GGUF file's own bits, or ValueError), `int8` and `int4`
+    (matrices rounded to eight or four bits, on a CPU with the compiled forward pass; `int8` suits any draft),
+    `float32`, `bfloat16`, `float16`. A rounded target is another model. A rounded draft changes neither the
+    distribution of texts nor ERSD's text.
+    draft_device, draft_dtype: device and dtype of the draft, by default the target's.
+    draft_ids: the only ids that the draft scores. Fewer ids make its output matrix smaller, and change
+    neither the distribution of texts nor ERSD's text. A number n means the first n ids and those that end a
+    text. None means all ids; a packed draft scores rare ones only if needed (`FrequentFirst`).
     download: whether the files of "coder", 1.6 GB, may be fetched from the hub if they are missing.
     report: a function that gets each `models.progress.Progress`; an error that it raises ends loading.
 
@@ -93,7 +93,7 @@ def load_pair(
     elif draft_ids is not None:
         raise ValueError(f"draft_ids = {draft_ids!r:.60} need a draft that scores all ids of its target")
     _check(parts, report)
-    for part in parts:  # the forward pass is compiled in the background; a model's first check waits for it
+    for part in parts:  # convert first: the forward pass is compiled meanwhile, and loading waits for it
         convert(part.source, part.device, part.dtype, report)
     target_model, *drafts = (part.load(report) for part in parts)
     tokenizer, draft_tokenizer = _tokenizers(parts)
@@ -108,7 +108,7 @@ def load_pair(
 
 
 class _Wanted(NamedTuple):
-    """The target and the draft by name or place, or by the name of a pair of ours, and their dtypes."""
+    """The target and draft that the user wants, by hub id, path or name of our pair, and their dtypes."""
 
     target: str | Path
     draft: str | Path | None
@@ -116,14 +116,14 @@ class _Wanted(NamedTuple):
     draft_dtype: str | None
 
     def located(self, draft_device: str, download: bool, report: Report) -> _Wanted:
-        """Replaces names of our pairs by the places of their models, and missing dtypes by the usual ones."""
+        """Replaces names of our pairs by their models' paths or hub ids, and "auto" by their usual dtype."""
         target, draft, dtype, draft_dtype = self
         if target in PAIRS:
             name, (target, own, usual) = target, _ours(str(target), download, report)
             draft, dtype = own if draft in (None, "", name) else draft, usual if dtype == "auto" else dtype
             as_usual = name == CODER and draft == own and draft_dtype is None and dtype in ("auto", PACKED)
             if as_usual and expected() and on_cpu(draft_device):
-                draft_dtype = FOUR_BITS  # the more exact weights of its file cost more time than they save
+                draft_dtype = FOUR_BITS  # its file's more exact weights cost more time than they save
         if draft in PAIRS:
             itself, own, _ = _ours(str(draft), download, report)
             draft = itself if draft == SMOLLM2 else own
@@ -138,14 +138,14 @@ def _check(parts: Sequence[_Part], report: Report) -> None:
     plans = [part.plan() for part in parts]
     if parts[0].dtype == ROUNDED and plans[0].dtype != PACKED:
         raise ValueError(
-            f"{plans[0].name!r} can't be rounded to int8 as a target: that takes {NEEDED}; "
+            f"{plans[0].name!r} can't be rounded to int8 as a target: that needs {NEEDED}; "
             "draft_dtype='int8' rounds any draft"
         )
     check_fits(plans)
 
 
 def _ours(name: str, download: bool, report: Report) -> tuple[Path | str, Path, str]:
-    """Target, draft and usual dtype of a pair of ours. ValueError if "coder" must be fetched but may not."""
+    """Target, draft and usual dtype of our pair. ValueError if "coder" is missing and not `download`."""
     if name == STORIES:
         return EMBEDDED / "target", EMBEDDED / "draft", "float32"
     if name == SMOLLM2:
@@ -167,8 +167,8 @@ def load_with_progress(options: Namespace, usual: str | None = None, **changes: 
     """Load a pair for a command, as `load_pair` does. Long loads print their progress instead of
     transformers' bars.
 
-    options: the options of the command; those with names of `load_pair`'s arguments are used if they are
-    given. usual: the pair if none is given. changes: replace options.
+    options: the command's parsed options; those named like arguments of `load_pair` are passed to it.
+    usual: the name of the pair if the options name no model. changes: arguments that replace options.
     """
     names = ("target", "draft", "device", "dtype", "draft_dtype", "draft_ids", "download")
     values = {name: getattr(options, name, None) for name in names} | changes
@@ -195,7 +195,7 @@ def check_smollm2_on_hub() -> None:
 
 
 class _Part:
-    """A model of a pair that is being loaded. ValueError if device or dtype is not possible."""
+    """One of the pair's models while it is loaded. ValueError for an impossible device or dtype."""
 
     source: Source
     folder: Path
@@ -207,7 +207,7 @@ class _Part:
         dtype: str,
         output_ids: int | Sequence[int] | None = None,
     ):
-        # a plan needs names of devices and dtypes; the caller may also give torch's own objects
+        # `Placement` needs the names of device and dtype; the caller may give torch's own objects
         self.name, self.device, self.dtype = name, str(device), _name_of(dtype)
         self.output_ids = output_ids
         checked_device(self.device), checked_dtype(self.dtype)
@@ -243,7 +243,7 @@ class _Part:
 
 
 def _tokenizers(parts: list[_Part]) -> tuple[Any, Any]:
-    """The tokenizers of loaded parts. The draft's is None if it is the target's."""
+    """The target's and the draft's tokenizer. The second is None if there is no draft or both are equal."""
     target, *draft = parts
     tokenizer = load_tokenizer(target.source, target.folder)
     if not draft or same_tokenizers(target.folder, draft[0].folder):

@@ -1,4 +1,4 @@
-"""A draft and a target model in memory. `loading` loads pairs from a hub or a folder."""
+"""A pair of models in memory: a target and its draft. The module `loading` loads pairs by name or path."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from specdec.models import Model
 
 _MOST_PADDING = 1024
-"""The largest difference between the numbers of logits of two models with one vocabulary, because models of
-one family pad their logits to different multiples."""
+"""Two models may share a vocabulary although their numbers of logits differ by up to this many, because
+models of one family pad their logits to different multiples."""
 
 _TOKENIZER_METHODS = ("__call__", "get_vocab", "get_added_vocab", "decode", "convert_ids_to_tokens")
 
 
 @runtime_checkable
 class Pair(Protocol):
-    """The attributes that a `ModelPair` shares with pairs that load later or run elsewhere."""
+    """What a `ModelPair` has in common with pairs whose models load later or run on another machine."""
 
     target: Model
     draft: Model | None
@@ -36,7 +36,7 @@ class Pair(Protocol):
 
     @property
     def arithmetic(self) -> str:
-        """A description of how logits are computed here."""
+        """A description of how logits are computed on this machine; see `ModelPair.arithmetic`."""
 
     @property
     def chats(self) -> bool:
@@ -58,10 +58,10 @@ class ModelPair:
     `draft` becomes an `OtherTokenizerModel`, which proposes the tokens whose strings both tokenizers have.
 
     eos_ids: the tokens that end a text, from tokenizer and generation settings when the pair is made.
-    vocab_size: the number of ids from 0 to the tokenizer's largest, gaps included, as far as the target
-    scores them; padding of the logits is cut off. Raises ValueError if draft and target score different
-    tokens. After a change of a model in memory, such as training, call `refresh`. A pair can be pickled if
-    its models can. The models are checked again when the pair is read.
+    vocab_size: 1 + the tokenizer's largest id, but at most the number of ids that the target scores; padded
+    logits do not count. ValueError if draft and target score different tokens. After a model in memory has
+    changed, for example by training, call `refresh`. A pair can be pickled if its models can; unpickling
+    checks the models again.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class ModelPair:
         self.eos_ids = _eos_ids(self.target, tokenizer)
         self.vocab_size = self._shared_vocab_size()
         self.token_texts = TokenTexts(tokenizer)
-        self.measurements: dict[Any, Any] = {}  # acceptance, by method and sampling
-        self.learned: dict[str, Any] = {}  # the experience of "auto" from the runs so far
+        self.measurements: dict[Any, Any] = {}  # measured acceptance, by method and sampling
+        self.learned: dict[str, Any] = {}  # what method "auto" measured in earlier runs
 
     @property
     def drafting(self) -> Model:
@@ -91,10 +91,10 @@ class ModelPair:
         return self.draft
 
     def refresh(self) -> None:
-        """Pack and check both models again, and forget the experience of earlier runs.
+        """Pack and check both models again, and forget all measurements of earlier runs.
 
-        Call it after a change of weights, dtype, device, parts or hooks of a model in memory. ValueError as
-        in `HFModel.refresh`.
+        Call it after a change of weights, dtype, device, parts or hooks of a model in memory. Raises the
+        errors of `HFModel.refresh`.
         """
         for model in (self.target, self.draft):
             getattr(model, "refresh", lambda: None)()
@@ -104,10 +104,10 @@ class ModelPair:
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt. An empty text becomes the token that texts begin with.
 
-        The string of a special token in a text becomes this token, as in transformers, so that a prompt can
-        follow a chat template by hand; messages from other people belong in `chat_prompt`.
-        ValueError if the prompt is a text and there is no tokenizer, if an id is not in the vocabulary, or if
-        there is no token to start from.
+        A special token's string, such as `<|im_end|>`, becomes that token, as in transformers, so that a
+        caller can write a chat template by hand. `chat_prompt` keeps such strings in other people's messages
+        as text. ValueError if there is no tokenizer for a text, if an id is not in the vocabulary, or if an
+        empty prompt gives no token to begin with.
         """
         ids = self._encode_text(prompt) if isinstance(prompt, str) else _token_ids(prompt)
         ids = [_checked_id(token_id, self.vocab_size) for token_id in ids]
@@ -119,9 +119,9 @@ class ModelPair:
 
     @property
     def arithmetic(self) -> str:
-        """How logits are computed here, for records; empty if the models are tables, which are exact.
+        """How logits are computed on this machine, for records; "" for tables, which are exact.
 
-        On every machine with the same value, a seed gives the same text.
+        If this description is equal on two machines, a seed gives the same text on both.
         """
         models: tuple[tuple[str, Any], ...] = (("target", self.target), ("draft", self.draft))
         parts = [f"{role}: {model.arithmetic}" for role, model in models if hasattr(model, "arithmetic")]
@@ -133,7 +133,7 @@ class ModelPair:
         return bool(getattr(self.tokenizer, "chat_template", None))
 
     def chat_text(self, message: str, history: Sequence[str] = ()) -> str:
-        """A user's message as the chat template writes it, with the beginning of the answer.
+        """A user's message as the chat template writes it, followed by the template's beginning of an answer.
 
         history: the earlier conversation, a text for each message, by the user and the model in turn.
         ValueError if the pair's tokenizer has no template.
@@ -193,8 +193,8 @@ class ModelPair:
     def _tokens(self, scored: int) -> int:
         """The number of token ids: 1 + the largest id of the tokenizer or of an end-of-text token.
 
-        scored: the number of ids that the target scores. Added tokens with larger ids do not count. Other
-        tokens with larger ids do, so that the pair is refused.
+        scored: the number of ids that the target scores. Added tokens that it does not score are left out.
+        If it does not score an ordinary token, the result exceeds `scored`, and the caller refuses the pair.
         """
         ids = self.tokenizer.get_vocab()
         added = self.tokenizer.get_added_vocab()
@@ -248,7 +248,7 @@ def _short_text(value: Any) -> str:
 
 
 def over_ids_of(target: Model, draft: Model, tokenizer: Any | None, draft_tokenizer: Any | None) -> Model:
-    """The draft over the target's ids: itself, or an `OtherTokenizerModel` if the vocabularies differ.
+    """A draft that scores the target's ids: `draft`, or an `OtherTokenizerModel` if vocabularies differ.
 
     tokenizer: the target's. ValueError if a tokenizer is missing or unsuitable, or if the vocabularies share
     no token.
@@ -275,7 +275,7 @@ def _eos_ids(target: Model, tokenizer: Any | None) -> frozenset[int]:
 
 
 def _ids(where: str, ids: Any) -> list[int]:
-    """One id or several ids as a list, without negative ids, which stand for none."""
+    """`ids` (None, one id or several) as a list; negative ids mean "no token" and are left out."""
     several = [] if ids is None else list(ids) if isinstance(ids, list | tuple) else [ids]
     numbers = [integer(each) for each in several]
     if None in numbers:

@@ -1,8 +1,8 @@
 """A folder for cached files that no other user of the machine can write to.
 
 Reading a cache can execute its content: compiled code, or an index that is a pickle. So a cache is used only
-if its files belong to this user, and if nobody else can write them or replace a folder above them. `root` is
-trusted. Without such a folder there is no cache, and a warning says why.
+if its files belong to this user, and if no other user except `root` can write them or replace a folder above
+them. Without a cache of this kind nothing is cached, and a warning says why.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def make_private(folder: Path) -> None:
 
 
 def _checked_folder(name: str) -> Path:
-    """The folder of `private_folder`. Raises an OSError with the reason if there is none."""
+    """The folder that `private_folder` returns. OSError, with the reason, if the folder can't be used."""
     base = os.environ.get(VARIABLE) or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     base = Path(base)
     base.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def _contents(folder: Path) -> Iterator[Path]:
 
 
 def _check_above(folder: Path) -> None:
-    """PermissionError if another user could rename files in this folder."""
+    """PermissionError if another user could replace a file or folder in this folder above the cache."""
     status = folder.stat()
     if status.st_uid not in (os.geteuid(), _ROOT):
         raise PermissionError(f"{folder} belongs to another user, with the number {status.st_uid}")

@@ -2,11 +2,10 @@
 
 /** @import { State } from "../types.d.ts" */
 
-import { percent } from "../shared/labels.js";
 import { keep, keptText } from "../shared/memory.js";
 import { isMeasured, resultWords, speed } from "../shared/speed.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
-import { Totals } from "../shared/totals.js";
+import { sum, Totals } from "../shared/totals.js";
 import { makeButton, onceDrawn, onFrame, setText, zoomOf } from "../shared/view.js";
 import { account } from "./lanes.js";
 import { setStage, stage } from "./opening.js";
@@ -17,41 +16,42 @@ const SIMILAR = 0.1; // gains that differ by less than this count as equal
 
 let recording = null; // the figures of the recorded run that was shown last
 
-// The numbers that determine a run's gain. right: the share of right guesses. call: the time of one call of the
-// small model, divided by that of the large model; null if all guesses are copies of the text. times: the speed relative to plain decoding, or null if it is
-// not known precisely. totals: the sums over the run's rounds.
+// The numbers that determine a run's gain. times: its speed relative to plain decoding, or null if that is not known
+// precisely. tokens: per call of the large model. rate: the acceptance of the first guess. step: the time of a small model's
+// call divided by that of a plain call of the large model. The last two are null if they are not known.
 /** @param {State} run */
 export function figuresOf(run) {
   const totals = new Totals().addAll(run.rounds);
   if (run.rounds.length === 0 || totals.drafted === 0) return null;
   const result = isMeasured(run) ? speed(run) : null;
   const times = result && !result.isBusy ? result.times : null;
-  const { draft, evaluate } = totals.seconds;
-  const call = totals.levels === 0 ? null : draft / totals.levels / (evaluate / totals.rounds);
-  return { times, right: (totals.kinds.accepted ?? 0) / totals.drafted, call, totals };
+  const plain = sum(run.baseline.map(({ seconds }) => seconds.evaluate)) / run.baseline.length;
+  const step = times === null || totals.levels === 0 ? null : totals.seconds.draft / totals.levels / plain;
+  const rate = totals.acceptance.rate_by_index[0] ?? null;
+  return { times, tokens: totals.tokens / totals.rounds, rate, step };
 }
 
-// The reason why a run gains less or more than the recorded one.
+// The reason why a run gains less or more than the recorded one: those of the gain's two factors that made it so.
 export function reasonWords(own, other) {
-  const [right, call] = [({ right }) => percent(right, 1), ({ call }) => (call ?? 0).toFixed(2)];
-  const rights = `${right(own)} of the guesses are right (recording: ${right(other)})`;
-  const calls = `, and a small model's call takes ${call(own)} times as long as a large one's (recording: ${call(other)})`;
-  const why = `${rights}${own.call === null ? "" : calls}.`;
-  if (own.times === null || other.times === null) return `Compared with the recording: ${why}`;
+  if (own.times === null || other.times === null) return "";
   const difference = own.times - other.times;
   const side = Math.abs(difference) < SIMILAR ? "about" : difference < 0 ? "below" : "above";
-  return `The gain is ${side} the recording's ${other.times.toFixed(1)} times: ${why}`;
+  const gain = `The gain is ${side} the recording's ${other.times.toFixed(1)} times`;
+  if (side === "about") return `${gain}.`;
+  const [yields, lasts] = [({ tokens }) => tokens, ({ tokens, times }) => tokens / times];
+  const both = (value, unit) => `${value(own).toFixed(2)} ${unit} (recording: ${value(other).toFixed(2)})`;
+  const reasons = [
+    (yields(own) - yields(other)) * difference > 0 ? `yields ${both(yields, "tokens")}` : "",
+    (lasts(own) - lasts(other)) * difference < 0 ? `takes ${both(lasts, "times as long as a plain one")}` : "",
+  ];
+  return `${gain}, because a call with guesses ${reasons.filter(Boolean).join(" and ")}.`;
 }
 
 // A link to “Will it pay?” with the loaded pair, this run's acceptance and the cost of its guesses.
-export function payoffLink({ totals, call }) {
-  const { rate_by_index: rates } = totals.acceptance;
-  const query = new URLSearchParams({
-    tab: "payoff",
-    "payoff.preset": "here",
-    "payoff.acceptance": (rates[0] ?? 0).toFixed(2),
-    "payoff.draft_step": Math.min(1.5, call ?? 0).toFixed(3),
-  });
+export function payoffLink({ rate, step }) {
+  const query = new URLSearchParams({ tab: "payoff", "payoff.preset": "here" });
+  if (rate !== null) query.set("payoff.acceptance", Math.max(0.01, rate).toFixed(2));
+  if (step !== null) query.set("payoff.draft_step", Math.min(1.5, step).toFixed(3));
   return `?${query}`;
 }
 

@@ -90,12 +90,14 @@ function changedNames() {
   return continues ? [] : names;
 }
 
-// A sentence that names the changed fields; empty if there are none, or if another message is more important.
+// A sentence that names the changed fields, or the invalid ones among them; empty if there are none, or if another message is more important.
 export function changedWords() {
   const names = changedNames();
   if (names.length === 0) return "";
   if (!isOutOfDate() && state.phase === "error") return "";
   if (!isOutOfDate() && state.phase === "stopped" && state.early) return NOTHING_DECODED;
+  const wrong = names.filter((name) => fieldOf("live", name).mistake);
+  if (wrong.length > 0) return `Correct ${wrong.join(", ")} in Settings before you press Generate.`;
   const words = `You changed ${names.join(", ")}`;
   return isActive()
     ? `${words} for the next run.`

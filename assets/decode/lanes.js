@@ -5,7 +5,7 @@ import { INVARIANT } from "../shared/catalogue.js";
 import { Drawing, setAll, svg } from "../shared/drawing.js";
 import { appendText, count } from "../shared/labels.js";
 import { durations, equalTokens, isMeasured, missingWords, resultWords, speed, speedWords } from "../shared/speed.js";
-import { lastDecision, select, state, subscribe } from "../shared/store.js";
+import { isExpecting, lastDecision, select, state, subscribe } from "../shared/store.js";
 import { decodingSeconds, sum, tokensIn } from "../shared/totals.js";
 import { make, onceDrawn, onFrame, setText } from "../shared/view.js";
 import { Fences } from "./code.js";
@@ -164,9 +164,9 @@ class LanesView {
 
   // Sets the pixels per second. The blocks are laid out again when they or the scale change.
   layout(seconds, width) {
-    const { baseline, phase, recorded, setup } = state;
+    const { baseline, recorded, setup } = state;
     const isPlain = setup.method === "ar";
-    const isOpen = !recorded && setup.baseline && !["done", "stopped", "error"].includes(phase);
+    const isOpen = !recorded && setup.baseline && isExpecting();
     const [own, alone] = [seconds.run, seconds.plain].map(sum);
     const scale = (width - 2) / Math.max(own * (isOpen && !isPlain ? AHEAD : 1), alone, 1e-9);
     if (this.laid?.seconds === seconds && this.laid.scale === scale) return scale;

@@ -53,7 +53,7 @@ export function mount(element, props, server) {
   const select = find("select.preset");
   const error = find(".error-box");
   const asker = new Asker(error, [find(".drawn")]);
-  let [preset, answer] = [null, null]; // no preset: the loaded pair, which is not measured yet
+  let [preset, answer, begins] = [props.here, null, false]; // begins: whether the visitor pressed Measure
   /** @type {Record<string, any>} */
   let changes = {};
   let timer; // the timer of the next question during a measurement
@@ -90,7 +90,7 @@ export function mount(element, props, server) {
     clearTimeout(timer);
     asker.forget();
     progress(null);
-    if (preset === props.here && !ofPair) load(null, {});
+    if (preset === props.here && !ofPair) load(props.here, {});
   }
 
   // Another pair was loaded. The figures of the pair before do not apply to it.
@@ -104,9 +104,8 @@ export function mount(element, props, server) {
       ofPair = null;
       if (preset === props.here) cancel();
     }
-    if (isReady) load(props.here, {});
-    else if (isFirst && preset === props.here) ask();
-    else if (hasEnded) look(); // a load that failed leaves the pair that was measured before
+    if (isReady) load(props.here, {}, true);
+    else if (isFirst || hasEnded) look(); // a load that failed leaves the pair that was measured before
     say();
   }
 
@@ -120,35 +119,36 @@ export function mount(element, props, server) {
   // Shows the next message below the row of the control that the visitor used.
   const tellAfter = (control) => control.closest(".buttons, .presets, .rows, .rate").after(error);
 
-  function load(name, own) {
-    [preset, changes] = [name, own];
-    select.value = name ?? props.here;
+  function load(name, own, measures = false) {
+    [preset, changes, begins] = [name, own, measures];
+    select.value = name;
     tellAfter(find(".measure"));
     answer = null;
     progress(null);
-    if (name === null) clearTimeout(timer);
-    else ask();
+    ask();
     say();
   }
 
   function ask() {
     clearTimeout(timer);
-    if (preset === props.here && news.models.length === 0) return; // `take` asks as soon as the models are known
+    const isHere = preset === props.here;
+    if (isHere && (news.models.length === 0 || isLoadActive(news))) return; // `take` asks as soon as they are loaded
+    const isNew = isHere && !ofPair; // the pair's own values come first, then the changed ones
     const use = (next) => {
       progress(next.measuring);
-      if (next.measuring) {
-        timer = setTimeout(ask, ASK_AGAIN);
-        return;
-      }
+      if (next.measuring) timer = setTimeout(ask, ASK_AGAIN);
+      if (next.measuring || next.unknown) return;
+      if (isNew) ofPair = next;
+      if (isNew && Object.keys(changes).length > 0) return ask();
       answer = next;
-      if (preset === props.here && Object.keys(changes).length === 0) ofPair = next;
       say();
       show();
     };
     asker
-      .ask(() => server.verdict({ preset, ...changes }), use)
+      .ask(() => server.verdict({ preset, begins, ...(isNew ? {} : changes) }), use)
       .then(() => {
         if (error.hidden) return;
+        begins = false;
         progress(null);
         error.scrollIntoView({ block: "nearest" });
       });
@@ -180,19 +180,14 @@ export function mount(element, props, server) {
   }
 
   // If the pair is measured already, perhaps by another visitor, the result is shown at once.
-  async function onOpen() {
-    if (preset !== null) return;
-    const answer = await server.verdict({ preset: props.here, begins: false });
-    if (answer.values && preset === null) load(props.here, {});
-  }
-  const look = whenOpen(element, onOpen);
+  const look = whenOpen(element, () => answer === null && ask());
 
   select.append(...props.presets.map(([id, name]) => new Option(name, id)));
   select.addEventListener("change", () => {
     load(select.value, {});
     tellAfter(select);
   });
-  find(".measure").addEventListener("click", () => load(props.here, {}));
+  find(".measure").addEventListener("click", () => load(props.here, preset === props.here ? changes : {}, true));
   find(".cancel").addEventListener("click", cancel);
   onModels(take);
   subscribe(() => {
@@ -217,5 +212,5 @@ export function mount(element, props, server) {
   const ids = props.presets.map(([id]) => id);
   const { here, example } = props;
   const inAddress = setupOf({ here, example, presets: ids, rows: rows.length, shapes, limits, state, load });
-  if (!offer("payoff", inAddress)) load(null, {});
+  if (!offer("payoff", inAddress)) load(here, {});
 }

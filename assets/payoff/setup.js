@@ -3,7 +3,7 @@
 //
 //   ?tab=payoff&payoff.preset=here&payoff.acceptance=0.7&payoff.draft_step=0.2
 //
-// preset: `here`, which measures the pair that is loaded, or smollm2, paper, laptop, gpu. acceptance: of the first drafted
+// preset: `here`, the pair that is loaded (default), or smollm2, paper, laptop, gpu. acceptance: of the first drafted
 // token, 0.01 to 1. draft_step, rest: in target calls, 0 to 4. rows: the times of target calls over 2, 4, 8, 16, 32 and 64
 // rows, with commas between them. texts: 1 to 256. shape: best, sequence or batch. Values without a preset change the
 // example's.
@@ -28,12 +28,12 @@ export function setupOf(panel) {
     fields,
     get() {
       const { preset, changes } = panel.state();
-      return { ...changes, preset };
+      const isDefault = preset === panel.here && Object.keys(changes).length === 0;
+      return { ...changes, preset: isDefault ? null : preset };
     },
     set({ preset, ...others }) {
       const changes = Object.fromEntries(Object.entries(others).filter(([, value]) => value !== null));
-      const example = Object.keys(changes).length > 0 ? panel.example : null;
-      panel.load(preset ?? example, changes);
+      panel.load(preset ?? (Object.keys(changes).length > 0 ? panel.example : panel.here), changes);
     },
   };
 }

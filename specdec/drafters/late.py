@@ -59,10 +59,12 @@ class LateDrafter(ModelDrafter):
 def _tokens(topology: Topology, above: Sequence[int], rows: Sequence[int], first: Tensor) -> Tensor:
     """The token ids of these rows, int64 [rows], without a transfer to the host.
 
-    first: `first_of` for the rows above, [above, 2, children].
+    first: `first_of` for the rows above, [above, 2, children]. A child index beyond the vocabulary has no
+    token; its row takes the last one, and is left out later.
     """
-    place = {row: number * first.shape[2] for number, row in enumerate(above)}
-    places = [place[topology.parents[row]] + topology.child_indices[row] for row in rows]
+    count = first.shape[2]
+    place = {row: number * count for number, row in enumerate(above)}
+    places = [place[topology.parents[row]] + min(topology.child_indices[row], count - 1) for row in rows]
     token_ids = first[:, 1].reshape(-1).long()
     return token_ids if len(token_ids) == 1 else token_ids[upload(places, first.device)]
 

@@ -1,8 +1,8 @@
 """Causal language models that score a tree of continuations in one forward pass.
 
 Names are imported when they are first used, so that `MarkovModel` does not import transformers. Annotations
-say `transformers.PreTrainedModel` instead of importing the class, because that import loads transformers'
-modelling code. This takes two seconds, and a packed model is loaded and decoded without that code.
+say `transformers.PreTrainedModel` instead of importing the class, because that import takes two seconds: it
+loads transformers' modelling code, which a packed model does not need.
 """
 
 from importlib import import_module

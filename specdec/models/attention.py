@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 MOST_ROWS = 512
-"""The most tokens (rows) that one CUDA graph reads over all its texts, and the most pending nodes of a text.
-With more, the GPU computes longer than the host needs to launch kernels, so that a graph gains nothing."""
+"""The most tokens (rows) that a CUDA graph computes for all its texts, and the most pending nodes of a text.
+For more tokens the GPU computes longer than the host needs to launch kernels, so a graph gains nothing."""
 ALIGNED = 16
-"""Masks of a graph begin at a place in the cache that is a multiple of this, so that loads are aligned."""
+"""A CUDA graph's masks begin at a place in the cache that is a multiple of this, so reads are aligned."""
 
 NUMBERS = 6
 """The number of columns of `TextTable.numbers`."""
@@ -34,8 +34,8 @@ class Heads(NamedTuple):
 class TextRows(NamedTuple):
     """The n new tokens of one text in a forward pass.
 
-    kv: [layers, 2 x key-value heads, t, head size], the visible part of the cache, the new tokens included.
-    places: the new tokens' places in kv.
+    kv: [layers, 2 x key-value heads, t, head size], a view of the cache's t visible tokens, the new ones too.
+    places: the new tokens' places among these t.
     mask: additive, [1, 1, n, t]. None means plain causal attention; then the new tokens must be at the end of
     kv, and they must be one token or the whole text.
     """
@@ -52,7 +52,7 @@ class TextTable(NamedTuple):
     numbers: int64 [texts, 6], for each text the address of its cache's buffer, the buffer's capacity, the
     length of the prefix, the length with all pending nodes, the number of nodes to compute, and the address
     of the table of rotations. masks: [texts, rows, MOST_ROWS + ALIGNED], 0 where a node sees a pending node;
-    the first pending node has column (length of the prefix) % ALIGNED. depths: int64 [texts, rows], the
+    the first pending node is in column (length of the prefix) % ALIGNED. depths: int64 [texts, rows], the
     nodes' positions relative to the end of the prefix. size: the size of a head.
     """
 
@@ -72,7 +72,7 @@ class Attention:
     def __call__(self, layer: int, qkv: Tensor) -> Tensor:
         """The result of attention, [n, query heads, head size]; keys and values are written to the caches.
 
-        qkv: queries, keys and values [query + 2 x key-value heads, n, head size], the first two rotated.
+        qkv: queries, keys, values, [query + 2 x key-value heads, n, head size]; queries and keys rotated.
         """
         if len(self._texts) == 1:
             return self._texts[0](layer, qkv)

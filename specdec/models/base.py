@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from specdec.models.lean import LeanDecoder
 
 Capability = Literal["tree", "sequence", "ar"]
-"""The shapes of drafts that a model scored correctly in one forward pass of its self-check: trees of
-continuations, sequences, or single tokens."""
+"""What a model can score in one forward pass, as its self-check found: a tree of continuations ("tree"), one
+sequence ("sequence"), or only a single token ("ar")."""
 
 
 class Session(Protocol):
@@ -37,9 +37,9 @@ class Session(Protocol):
 
     @property
     def must_catch_up(self) -> bool:
-        """Whether the next round should draft nothing, so that it rejects no token and its state can be kept.
+        """Whether the next round should draft nothing: without a rejected token its new state can be kept.
 
-        Always False where a cache can drop rejected tokens (`Model.most_repeated` is 0).
+        Always False for caches that can drop rejected tokens (`Model.most_repeated` is 0).
         """
         ...
 
@@ -64,8 +64,8 @@ class Session(Protocol):
 class Model(Protocol):
     """A causal language model.
 
-    most_repeated: the most accepted tokens that a forward pass must compute again, because a state of the
-    model can't drop rejected tokens; 0 for a model without such a state.
+    most_repeated: the most accepted tokens that a forward pass must compute a second time, because some
+    states, such as recurrent ones, can't drop rejected tokens; 0 for a model without such states.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class SessionKind:
-    """One way to run a model of transformers.
+    """One of the ways to open sessions on a model of transformers.
 
     open: opens a session. control: opens a session with a deliberate mistake that a check must notice, a
     wrong mask or a state that is not restored; None if neither is possible. decoder: builds our own forward
@@ -98,7 +98,7 @@ class SessionKind:
     most_repeated: int = 0
 
     def on(self, model: PreparedModel) -> PreparedModel:
-        """The model with sessions of this kind. Raises the error of `decoder`."""
+        """A copy of the model that opens sessions of this kind. Raises the errors of `decoder`."""
         return replace(model, kind=self, decoder=self.decoder and self.decoder(model.module))
 
 

@@ -1,7 +1,7 @@
-"""Answers many requests in one forward pass, if their model has a forward pass of ours (lean or compiled).
+"""Answers many requests in one forward pass, if their model has our lean or compiled forward pass.
 
 The hidden states of all texts' tokens are the rows of one [rows, width] matrix, and each text attends to its
-own cache. Requests to models without such a pass are answered one by one.
+own cache. Requests to all other models are answered one by one.
 
 Noise is keyed by seed and position, so a run's text does not depend on the runs beside it. The last bits of
 its logits may depend on them, because a product over more rows can add in another order. The compiled forward
@@ -30,7 +30,7 @@ Answer = Tensor | Exception | None
 
 
 class _Part(NamedTuple):
-    """A request's share of a forward pass. number: its index. pended: the result of `session.pend`."""
+    """One request in a common forward pass. number: the request's index. pended: what `session.pend` gave."""
 
     number: int
     request: Request
@@ -52,7 +52,7 @@ def answers(requests: Sequence[Request]) -> list[Answer]:
     shared: dict[tuple[type, PreparedModel], list[int]] = {}
     for number, request in enumerate(requests):
         session = request.session
-        # a subclass may have a forward pass of its own
+        # no `isinstance`: a subclass may have another forward pass
         if type(session) in (LeanSession, CompiledSession):
             shared.setdefault((type(session), cast(TreeSession, session).model), []).append(number)
         else:
@@ -74,7 +74,7 @@ def _alone(request: Request) -> Answer:
 
 @torch.inference_mode()
 def _answer_together(requests: Sequence[Request], numbers: Sequence[int], result: list[Answer]) -> None:
-    """Answers the requests with these numbers in one forward pass. All must be for sessions of one model."""
+    """Writes to `result` the answers to the requests with these numbers, which must be for one model."""
     parts = []
     # Requests for logits come first, because only the first rows are scored.
     for number in sorted(numbers, key=lambda number: requests[number].parents is None):
@@ -96,7 +96,7 @@ def _answer_together(requests: Sequence[Request], numbers: Sequence[int], result
 def _logits(parts: Sequence[_Part]) -> Sequence[Answer]:
     """The logits of each part, [n, vocabulary]; None for a piece of a prompt, which needs no logits.
 
-    If the common forward pass fails, each part gets a forward pass of its own, or the error of that pass.
+    If the common forward pass fails, each part is computed alone; if that fails too, its answer is the error.
     """
     if not parts:
         return []
@@ -109,7 +109,7 @@ def _logits(parts: Sequence[_Part]) -> Sequence[Answer]:
 def _scored(parts: Sequence[_Part]) -> list[Answer]:
     session, device = parts[0].session, parts[0].session.model.device
     counts = [part.rows for part in parts if part.request.parents is not None]
-    each = [part.request.token_ids for part in parts]  # lists for pieces of a prompt
+    each = [part.request.token_ids for part in parts]  # tensors for nodes, lists for pieces of a prompt
     uploaded = [ids.to(device) if isinstance(ids, Tensor) else upload(ids, device) for ids in each]
     token_ids = torch.cat(uploaded)  # [rows]
     with evaluating(session.model.module), all_threads():

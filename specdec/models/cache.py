@@ -26,7 +26,7 @@ from specdec.devices import upload
 CHUNK = 256
 """A buffer that grows gets room for this many tokens more than it needs, so that it is copied rarely."""
 LARGEST_STACK = 1 << 28
-"""The most bytes of a tensor that joins the buffers of layers. Making it takes their memory a second time."""
+"""The most bytes of one tensor that joins layers' buffers: during the copy its memory is needed twice."""
 
 
 def _moves(prefix: int, nodes: Sequence[int]) -> tuple[int, list[int]]:
@@ -94,7 +94,7 @@ class BufferLayer(DynamicLayer):
     def update(
         self, key_states: Tensor, value_states: Tensor, *_args: object, **_kwargs: object
     ) -> tuple[Tensor, Tensor]:
-        """Append keys and values [1, heads, n, head size]; return views of all that new nodes may see."""
+        """Append keys and values [1, heads, n, head size]; return views of all tokens that the n may see."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         first, end = self.used, self.used + key_states.shape[2]
@@ -111,14 +111,14 @@ class BufferLayer(DynamicLayer):
         return self.used
 
     def get_mask_sizes(self, query_length: int | Tensor) -> tuple[int, int]:
-        """(length, offset) of the view that `update` will return for this many tokens, to make masks."""
+        """The length of the view that `update` will return for this many new tokens, and its first place."""
         if isinstance(query_length, Tensor):  # older transformers hand over the positions
             query_length = query_length.shape[0]
         start = self._start()
         return self.used - start + query_length, start
 
     def _start(self) -> int:
-        # The window is counted from the end of the prefix, as in the masks, so all pending nodes are in view.
+        # The view begins where the first pending node's window begins, as the masks do; later nodes see less.
         return 0 if self.window is None else max(0, self.committed - self.window + 1)
 
     def _grow(self, columns: int) -> None:
@@ -134,7 +134,7 @@ class BufferLayer(DynamicLayer):
 
 
 class TreeCache(Cache):
-    """A cache with one `BufferLayer` for each attention layer of the model, made at the layer's first use.
+    """A cache with one `BufferLayer` for each attention layer, which is made when that layer first runs.
 
     windows: the window of each layer; layers beyond the end of this list have none.
     """
@@ -211,9 +211,9 @@ class Masks:
     """
 
     depths: Tensor
-    """int64 [1, n]: positions relative to the end of the prefix."""
+    """int64 [1, n]: the positions of the n nodes, counted from the end of the prefix."""
     depth: int
-    """The largest of these depths."""
+    """The largest entry of `depths`."""
     pending: int
     """m, the number of pending nodes."""
     by_window: Mapping[int | None, Tensor | None]
@@ -290,7 +290,7 @@ def _windowed(depths: Tensor, visible: Tensor, first: int, columns: int, window:
     """Bool [n, prefix columns + m]: the tokens that each node from `first` on may attend to in a window."""
     if window is None:
         return visible[first:]
-    # A node is depth + 1 positions behind the last prefix token; positions `window` behind are hidden.
+    # A node lies depth + 1 positions after the prefix's last token, and sees tokens less than `window` back.
     back = torch.arange(min(columns, window - 1), 0, -1)
     near = depths[first:, None] - depths < window
     return torch.cat([depths[first:, None] + back < window, visible[first:] & near], 1)

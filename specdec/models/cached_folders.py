@@ -22,7 +22,7 @@ from specdec.checksum import quick_checksum
 from specdec.private_cache import make_private, private_folder
 
 VERSION = 4
-"""The version of the conversion. Folders of another version are made again."""
+"""The version of the conversion. A folder of another version is not used; a new one is made."""
 LIST = "files.json"
 """Names, sizes and checksums of all files of a folder, written last."""
 PACKED = "packed"
@@ -30,11 +30,11 @@ PACKED = "packed"
 
 
 def converted_folder(path: Path, form: str, files: Sequence[Path]) -> Path:
-    """The path of a model's converted folder. Its name has a part for path and form, and one for the files.
+    """The path of a model's converted folder. Its name is a hash of path and form, "-", a hash of the files.
 
     form: `PACKED`; "int4" or "int8" for packed matrices of at most 4 or 8 bits; or "" for safetensors. files:
-    those with the model's weights. A changed file gives another name, even if its size and time of
-    modification are the same, because no program can set `st_ctime_ns`.
+    the files with the weights. A changed file gives another name even if its size and modification time
+    are equal, because the hash includes `st_ctime_ns`, which no program can set.
     """
     states = [file.stat() for file in files]
     content = [(each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in states]
@@ -45,9 +45,9 @@ def converted_folder(path: Path, form: str, files: Sequence[Path]) -> Path:
 def made(folder: Path, write: Callable[[Path], None]) -> Path:
     """The folder at this path in the cache. If it is missing or damaged, `write` makes it now.
 
-    write: writes its files into an empty folder. If several processes ask for one folder at the same time,
-    one writes and the others wait. Older folders of the model, whose names are equal up to the "-", are
-    removed.
+    write: writes the files into the empty folder that it gets. If several processes ask for one folder at the
+    same time, one writes and the others wait. The model's older folders, whose names are equal up to the "-",
+    are removed.
     """
     cache, of_model = folder.parent, folder.name.split("-")[0]
     with FileLock(cache / f"{of_model}.lock", mode=0o600):
@@ -76,7 +76,7 @@ def whole(folder: Path) -> bool:
 
 @lru_cache(maxsize=1)
 def _cache() -> Path:
-    """The private cache of converted models; if there is none, a folder that is removed at exit."""
+    """The folder of converted models: in the private cache, or else a temporary one, removed at exit."""
     folder = private_folder("gguf")
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="specdec-gguf-"))

@@ -25,10 +25,10 @@ _REPEATED = re.compile(
     r"(?:\w+_)?(?:n|num)_(?:\w+_)?(?:layers?|blocks?|stages|stacks?|loops)(?:_per_\w+)?"
     r"|(?:\w+_)?(?:layers|depth|cycles|repeats)"
 )
-"""Names of entries that say how often a part is repeated, also in a nested entry such as `audio_config`."""
+"""Names of entries that say how often a part of the model is repeated, such as `num_hidden_layers`."""
 _EXPERTS = re.compile(r"(?:n|num)_(?:local_|routed_)?experts")
 _ROWS = ("doge",)
-"""Types of models whose experts are rows of one table, so that many of them cost little."""
+"""`model_type`s whose experts are rows of one table: their number is not limited, as experts cost little."""
 _IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")
 
 
@@ -62,7 +62,7 @@ def _check_most(most: int, name: str, key: str, value: float) -> None:
 
 def _check_no_code_or_file(key: str, value: Any, name: str) -> None:
     if key.lstrip("_").startswith(_IMPLEMENTATIONS) and "/" in str(value):
-        # A package may be installed that loads kernels from the hub.
+        # An installed package might load code for this entry from the hub.
         raise ValueError(
             f"{name!r} needs code of its own, which is never run: its config.json has {key} = {value!r}"
         )
@@ -85,7 +85,7 @@ def check_quantisation(config: Any, name: str) -> None:
             raise ValueError("transformers knows no such method")
         quantiser = quantisers.from_config(copy.deepcopy(entry), pre_quantized=True)
         quantiser.validate_environment(device_map=None, weights_only=True)
-    except Exception as error:  # packages that are missing or too old, no GPU, entries that make no sense
+    except Exception as error:  # a package is missing or too old, there is no GPU, or entries are wrong
         cause = cause_of(error)
         raise ValueError(
             f"{name!r} has quantised weights (quant_method = {str(method)[:40]!r}), which can't be read "

@@ -19,7 +19,7 @@ the entry of memory.stat with the bytes of cached files, which the system gives 
 def place(device: str) -> str:
     """The device on which a model is loaded: "cpu", "cuda:0", ...; "auto" if accelerate spreads the model.
 
-    accelerate spreads a model over the GPUs and the CPU. Without accelerate, "auto" is the first GPU.
+    With accelerate, "auto" means all GPUs and the CPU; without it, the first GPU; without a GPU, the CPU.
     """
     if device == "auto":
         spread = "auto" if find_spec("accelerate") else "cuda:0"

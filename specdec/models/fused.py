@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     from specdec.models.attention import TextTable
     from specdec.models.lean import LeanDecoder, LeanLayer
 
-COLUMNS = tl.constexpr(NUMBERS)  # kernels can read no other global
+COLUMNS = tl.constexpr(NUMBERS)  # a Triton kernel can read only globals of this type
 SILU = {"SiLU", "SiLUActivation"}
 """The names of the SiLU activation's classes in torch and in transformers."""
 WIDEST = 1 << 14
-"""The most numbers in a hidden state, which one program keeps in registers."""
+"""The largest supported size of a hidden state, because one program keeps all of it in registers."""
 PROGRAMS = 256
 """Keys are cut into pieces until attention has this many programs: twice the processors of a large GPU."""
 SUMMED = 16
-"""The most pieces that are added at once, so that they fit into a processor's registers."""
+"""The most pieces whose results `combine` adds at once, so that they fit into registers."""
 KEYS = {torch.float32: 32, torch.bfloat16: 64, torch.float16: 64}
-"""How many keys one step of attention reads. The keys of two steps must fit a small GPU's shared memory."""
+"""For each dtype, how many keys a step of attention reads; two steps must fit a small GPU's shared memory."""
 QUERIES, MANY_QUERIES = 16, 64
 """The number of queries for which one program computes attention. A GPU multiplies no fewer than 16 at once.
-With 64, a program uses each key that it reads more often; this needs at least `ENOUGH` programs."""
+With 64, fewer keys are read in total; 64 is used only if at least `ENOUGH` programs remain."""
 ENOUGH = 64
 
 
@@ -136,7 +136,7 @@ def attend(queries: Tensor, texts: TextTable, layer: int, kv_heads: int, scale: 
     many = group > QUERIES and count * kv_heads * triton.cdiv(group, MANY_QUERIES) >= ENOUGH
     block = MANY_QUERIES if many else QUERIES
     blocks = triton.cdiv(group, block)
-    # a power of two, so that few kernels are compiled
+    # only powers of two, so that few variants of the kernels are compiled
     pieces = 1 << (max(PROGRAMS // (count * kv_heads * blocks), 1).bit_length() - 1)
     width = max(triton.next_power_of_2(size), 16)
     mixes = queries.new_empty(count * kv_heads, pieces, group, size, dtype=torch.float32)
@@ -203,7 +203,7 @@ def _rotate(
     if (head < heads + kv_heads) & (node < nodes):
         position = tl.load(depths + row) + tl.load(numbers + text * COLUMNS + 2)
         table = tl.load(numbers + text * COLUMNS + 5).to(qkv.dtype)
-        angles = table + position * 4 * half + columns  # cosines, then signed sines
+        angles = table + position * 4 * half + columns  # cosines, then sines (first half negated)
         cos_low, cos_high = tl.load(angles, inside, 0.0), tl.load(angles + half, inside, 0.0)
         sin_low = tl.load(angles + 2 * half, inside, 0.0)
         sin_high = tl.load(angles + 3 * half, inside, 0.0)
@@ -245,7 +245,7 @@ def _attend(
         tl.store(sums + target * 2 + 1, tl.zeros([block], tl.float32), real)
         return
     capacity, nodes = tl.load(numbers + text * COLUMNS + 1), tl.load(numbers + text * COLUMNS + 4)
-    # without the hint that rows are aligned, numbers would be read one by one
+    # tells Triton that rows are aligned; without this hint it would read numbers one by one
     key = tl.multiple_of(tl.load(numbers + text * COLUMNS).to(queries.dtype), 16)
     key += (layer * 2 * kv_heads + head) * capacity * size
     value = key + kv_heads * capacity * size

@@ -3,7 +3,7 @@
 A forward pass of a model of 8 B parameters launches some 500 kernels, and the GPU waits while the host
 launches them. A graph replays them all on the tensors with which it was captured: tokens, depths, masks, and
 for each text the address of its cache. These tensors are filled anew before each replay. So one graph serves
-any texts, several at once. Each graph is for 1, 2, 4, ... texts and for one of 27 numbers of tokens per text.
+any texts. Each graph is for a number of texts (1, 2, 4, ...) and for one of 27 numbers of tokens per text.
 
     texts    a: cache, prefix, 3 nodes        graph (2 texts, 3 rows)      states of 3 and 2 nodes
              b: cache, prefix, 2 nodes   -->  [a a a | b b -]         -->
@@ -47,16 +47,16 @@ def graphs_of(decoder: LeanDecoder, weights: Sequence[Tensor]) -> Graphs | None:
     weights: all tensors that a forward pass reads. They must not move, because graphs hold their addresses.
     """
     try:
-        from specdec.models.fused import FusedForward  # Triton is only there with a torch for CUDA
+        from specdec.models.fused import FusedForward  # only torch's builds for CUDA contain Triton
 
-        # a strong reference would keep the model's memory until a garbage collection
+        # a proxy, because a cycle of references would hold the model's memory until a garbage collection
         return Graphs(FusedForward(weakref.proxy(decoder)), weights)
     except (ImportError, ValueError):
         return None
 
 
 class Graphs:
-    """The CUDA graphs of one decoder, each captured when it is first needed.
+    """The CUDA graphs of one decoder. Each graph is captured when it is first needed.
 
     All sessions on a GPU, also sessions of other models, must use the same stream.
     """
@@ -66,7 +66,7 @@ class Graphs:
         self._device = weights[0].device
         self._pool = torch.cuda.graph_pool_handle() if self._device.type == "cuda" else None
         self._graphs: dict[tuple[int, int], GraphedForward | None] = {}
-        self._fails = False  # whether no graph can be captured here
+        self._fails = False  # whether no graph can be captured in this process
 
     def logits(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor | None:
         """Logits [nodes, vocabulary] of the nodes of all texts, one text after the other.
@@ -100,7 +100,7 @@ class Graphs:
             return GraphedForward(self._forward, count, rows, self._pool)
         except torch.OutOfMemoryError:
             return None
-        except Exception as error:  # of torch, or of Triton, which needs a C compiler
+        except Exception as error:  # an error of torch, or of Triton, which needs a C compiler
             self._fails = not any(self._graphs.values())
             cause = [type(error).__name__, *str(error).splitlines()][-1]  # Triton's last line is the cause
             which = "" if self._fails else f" of {count} texts with {rows} rows"
@@ -119,7 +119,7 @@ class GraphedForward:
         embedding = decoder.embedding
         device = embedding.device
         self._token_ids = torch.zeros(count, rows, dtype=torch.int64, device=device)
-        # the numbers of all texts and the places of all nodes, in one tensor for a single transfer
+        # one tensor, so one transfer: `TextTable.numbers` of all texts, then all nodes' indices of rows
         self._given = torch.zeros(count * (NUMBERS + rows), dtype=torch.int64, device=device)
         self._texts = TextTable(
             self._given[: count * NUMBERS].view(count, NUMBERS),
@@ -167,16 +167,16 @@ def captured(forward: Callable[[], Tensor], device: torch.device, pool: Any) -> 
     graph runs. RuntimeError if the capture fails.
     """
     if device.type != "cuda":
-        forward()  # a capture also runs `forward`, so its errors come at this point on both devices
+        forward()  # a capture also runs `forward`, so a CPU raises errors at the same point
         return forward
     with torch.cuda.device(device):
         current, aside = torch.cuda.current_stream(), _stream(device)
         aside.wait_stream(current)
         with torch.cuda.stream(aside):
-            forward()  # at their first call libraries set themselves up, which must not be captured
+            forward()  # libraries set themselves up at their first call, which must not be captured
         current.wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
-        # other threads may copy and allocate meanwhile; the outer block ends the stream also after an error
+        # other threads may copy and allocate meanwhile; after an error the outer block restores the stream
         with (
             torch.cuda.stream(aside),
             torch.cuda.graph(graph, pool=pool, stream=aside, capture_error_mode="thread_local"),
@@ -192,12 +192,12 @@ def captured(forward: Callable[[], Tensor], device: torch.device, pool: Any) -> 
 
 @lru_cache
 def _stream(device: torch.device) -> torch.cuda.Stream:
-    """The stream in which graphs are captured. There is one per GPU, as each stream keeps a workspace."""
+    """The stream in which a GPU's graphs are captured: only one, because each stream takes a workspace."""
     return torch.cuda.Stream(device)
 
 
 def _rows(nodes: int) -> int:
-    """The rows per text of the graph for this many nodes, rounded up, so that few graphs are needed."""
+    """The rows per text of a graph for this many nodes: rounded up, so that few graphs are captured."""
     step = 1 if nodes <= 8 else max(8, 1 << (nodes.bit_length() - 3))
     return -(-nodes // step) * step
 

@@ -24,11 +24,11 @@ class HFModel:
 
     Raises ValueError for an encoder-decoder and for a model that has no head or is not causal.
 
-    files: the checksum (`passed_checks.files_checksum`) of the files that the module was read from, if it is
-    unchanged since. With a checksum, a model that once passed the self-check here is not checked again.
-    capability: the shapes of drafts that it can score. capability_reason: tells the user why. note: further
-    facts for the user, such as that it was not checked on longer texts; else "".
-    decoder: our own forward pass on its weights; None where sessions call the module.
+    files: the checksum (`passed_checks.files_checksum`) of the files that the module was read from; None if
+    the module has changed since. A model whose checksum once passed the self-check here is not checked again.
+    capability: the shapes of drafts that it can score. capability_reason: why, in a sentence for the user.
+    note: further facts for the user, for example that longer texts were not checked, or "".
+    decoder: our own forward pass on the module's weights; None if sessions call the module.
     vocab_size: the width of its logits. device: the device of input tokens and logits.
     """
 
@@ -59,7 +59,7 @@ class HFModel:
         return getattr(self._prepared, name)
 
     def __reduce__(self) -> tuple[Callable[..., HFModel], tuple]:
-        return HFModel, (self.module, self.name)  # packed weights are not copied to another process
+        return HFModel, (self.module, self.name)  # another process packs the weights again
 
     @property
     def generation_config(self) -> Any:
@@ -100,11 +100,11 @@ class HFModel:
     def to(self, device: str | torch.device) -> HFModel:
         """Moves the model to another device without repeating the self-check.
 
-        This is for a GPU that is available only during a run. The self-check has run on another device.
+        Use this for a GPU that is available only during a run, after the self-check on another device.
         """
         self.module.to(device)  # type: ignore[arg-type]  # transformers' decorator hides a method
         moved = replace(self._prepared, device=torch.device(device))
-        if moved.decoder is not None:  # without graphs, whose capture takes longer than they save in one run
+        if moved.decoder is not None:  # no graphs: a capture takes longer than graphs save in one run
             moved = replace(moved, kind=LEAN, decoder=LeanDecoder(self.module))
         self._prepared = moved
         return self

@@ -1,14 +1,14 @@
-"""The forward pass of Llama-like decoders in fewer calls: the same mathematics on the same weights.
+"""The lean forward pass: that of Llama-like decoders in fewer calls, with the same mathematics and weights.
 
 A forward pass of a small model over a few tokens spends most of its time in calls of modules. `LeanDecoder`
 takes the weights of a Llama, Mistral, Qwen 2 or Qwen 3 of transformers and scores pending nodes with about
-twenty operations per layer. The self-check compares it with forward passes of the model itself, as for all
-sessions. If it can't be built or fails the check, sessions call the model itself.
+twenty operations per layer. The self-check compares its logits with those of the model itself. If a
+`LeanDecoder` can't be built or fails the check, sessions call the model itself.
 
-On a CPU the matrices are packed for oneDNN, those of query, key and value as one. Five tokens then cost
-little more than one. A call of oneDNN costs some 15 microseconds for a matrix of any size, so small matrices
-of float32 are only transposed. These copies take as much memory as the weights, and are not made if there is
-no room. On a GPU, the weights of query, key and value may become parts of one matrix, and so may gate and up.
+On a CPU the matrices are packed for oneDNN; those of query, key and value become one matrix. Five tokens then
+cost little more than one. A call of oneDNN takes some 15 microseconds for a matrix of any size, so small
+float32 matrices are only transposed. These copies take as much memory as the weights, and are not made if
+there is no room. On a GPU, query, key and value may become parts of one matrix, and so may gate and up.
 Copies and joined matrices miss later changes of the weights; `HFModel.refresh` makes them again.
 """
 
@@ -32,15 +32,15 @@ KNOWN = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3For
 FIXED_ROPE = {"default", "linear", "llama3", "yarn"}
 """Types of rotary embeddings whose angles depend on the position alone, not on the length of the text."""
 PACKED_DTYPES = ("float32", "bfloat16")
-"""Dtypes whose matrices are packed for oneDNN; bfloat16 only where the processor multiplies it."""
+"""Dtypes whose matrices are packed for oneDNN; bfloat16 only if the processor can multiply it."""
 LARGEST_TRANSPOSED = 1 << 20
-"""Matrices of at most this many entries are transposed, not packed: a call of oneDNN is too slow for them."""
+"""Matrices of at most this many entries are transposed, not packed: they are faster without oneDNN's call."""
 
 Project = Callable[[Tensor], Tensor]
 
 
 class LeanLayer(NamedTuple):
-    """One decoder layer as functions: norms, projections, activation, query and key norms (Qwen 3)."""
+    """One decoder layer as functions, in the order of their use. Only Qwen 3 has query and key norms."""
 
     attention_norm: Project
     qkv: Project
@@ -57,7 +57,7 @@ class GraphedLogits(Protocol):
     """CUDA graphs of the forward pass; see `graphs`."""
 
     def logits(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor | None:
-        """Logits [nodes, vocabulary] of the nodes of all texts, text by text; None if no graph fits.
+        """Logits [nodes, vocabulary] of the nodes of all texts, text after text; None if no graph fits.
 
         token_ids: int64 [nodes].
         """
@@ -67,8 +67,8 @@ class LeanDecoder:
     """A decoder's weights, and its forward pass over nodes of a tree under a mask.
 
     kv_shape: (layers, 2 x key-value heads, head size), the shape of a token in the cache. packed: whether it
-    has copies of the weights, in oneDNN's order or transposed. joins: whether the weights of layers with the
-    same input become parts of one matrix, which moves the module's own weights in memory. embedding: [ids,
+    has copies of the weights, in oneDNN's order or transposed. joins: whether linear layers with the same
+    input become parts of one matrix, which moves the module's own weights in memory. embedding: [ids,
     width]. blocks: the model's own layers. layers: their parts as functions. graphs: CUDA graphs of the
     forward pass, which the module `graphs` adds on a GPU; if None, kernels are launched one by one.
     Raises the errors of `check_known`.
@@ -118,11 +118,11 @@ class LeanDecoder:
         return spread(self._head(self._norm(hidden)), self._output)
 
     def rotation(self, positions: Tensor, last: int) -> Tensor:
-        """Cosines and signed sines [n, 2, 1, head size] of these positions, int64 [n], at most `last`."""
+        """The rows of `rotations` for these positions, int64 [n], none above `last`: [n, 2, 1, head size]."""
         return self.rotations(last).index_select(0, positions)
 
     def rotations(self, last: int) -> Tensor:
-        """Cosines and signed sines of positions from 0 to at least `last`, [t, 2, 1, head size]."""
+        """Cosines and sines (first half negated) of positions 0 to at least `last`, [t, 2, 1, head size]."""
         table = self._rotation
         if last >= len(table):
             # Another thread may replace the table by a shorter one, so the attribute is not read again.
@@ -144,7 +144,7 @@ def _norm(module: Any, pack: bool) -> Project:
         return module  # the model's own norm, which rounds to float32
     if not pack or weight.dtype != torch.float32:
         return lambda x: F.rms_norm(x, weight.shape, weight, eps)
-    # x / sqrt(mean of squares + eps), from the norm of x: rms_norm takes three times as long on a CPU
+    # x / sqrt(mean of squares + eps) by way of the norm of x: on a CPU, rms_norm takes three times as long
     width = weight.shape[-1]
     scaled, floor = weight.detach() * width**0.5, torch.tensor((width * eps) ** 0.5, dtype=torch.float32)
     return lambda x: (x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(floor)).mul_(scaled)
@@ -166,13 +166,13 @@ def has_window(config: transformers.PretrainedConfig) -> bool:
 
 
 def check_known(model: transformers.PreTrainedModel) -> None:
-    """ValueError for classes outside `KNOWN`, other rotary embeddings, changed modules or several devices."""
+    """ValueError for unknown classes or rotary types, changed modules, and several devices or dtypes."""
     if not is_known(model):
-        raise ValueError(f"{type(model).__name__} has no lean forward")
+        raise ValueError(f"{type(model).__name__} has no lean forward pass")
     check_rope(model.config)
     matrices = [m for m in model.modules() if getattr(getattr(m, "weight", None), "ndim", 0) == 2]
     strange = [m for m in matrices if type(m) not in (nn.Linear, nn.Embedding, PartialHead)]
-    # Hooks, and a `forward` that was set on one module, change the computation.
+    # Hooks change the computation, and so does a `forward` that was set on one module.
     changed = any({"_hf_hook", "forward"} & vars(m).keys() or m._forward_hooks for m in model.modules())
     if strange or changed or len({layer.self_attn.scaling for layer in model.model.layers}) != 1:
         raise ValueError("the model has modules that are not its class's own")
@@ -223,7 +223,7 @@ def _lean_layer(layer: Any, pack: bool, joins: bool) -> LeanLayer:
 def _projection(linears: Sequence[nn.Linear], pack: bool, joins: bool = False) -> Project:
     """A function that applies all these layers to one input and concatenates their outputs."""
     first, *others = linears
-    if not pack and not others:  # `first` is not called, because a `PartialHead` would spread its logits
+    if not pack and not others:  # no `first(x)`: a `PartialHead` would return all ids' logits
         return lambda x: F.linear(x, first.weight, first.bias)
     if not pack and not joins:
         return lambda x: torch.cat([F.linear(x, each.weight, each.bias) for each in linears], -1)
@@ -243,7 +243,7 @@ def _share(linears: Sequence[nn.Linear], name: str, joined: Tensor) -> None:
     for each, part in zip(linears, joined.split([len(each.weight) for each in linears]), strict=True):
         parameter = getattr(each, name)
         if not parameter.is_inference():  # the data of an inference tensor can't be replaced
-            # DLPack makes a storage of its own: saving a model would mistake a shared one for tied weights.
+            # DLPack gives each part its own storage; a shared storage would be saved as if weights were tied.
             parameter.data = torch.from_dlpack(part)
 
 

@@ -33,13 +33,13 @@ _BROKEN = (
     *(OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ArithmeticError),
     *(ImportError, AssertionError, SafetensorError),
 )
-"""Errors that unfit files cause; they become ValueErrors. To end loading, `report` raises any other error."""
+"""Errors that broken files cause; they become ValueErrors. `report` ends loading by any other error."""
 
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
 ROUNDED, FOUR_BITS = ROUNDED_KINDS
-"""Matrices rounded to eight or four bits, with inputs rounded to int8 (docs/kernels.md). If the compiled
-forward pass does not support a model, `ROUNDED` is float32, with each row of a matrix rounded to 255
-multiples of one step."""
+"""Names of dtypes: matrices rounded to eight or four bits, inputs to int8 (docs/kernels.md). For a model that
+the compiled forward pass does not support, `ROUNDED` means float32 weights, where each matrix row is rounded
+to 255 multiples of one step."""
 NAMES = (PACKED, *ROUNDED_KINDS, *DTYPES)
 """All names of dtypes except "auto"."""
 
@@ -53,7 +53,7 @@ def load_hf_model(
 ) -> HFModel:
     """A causal language model from a folder, a GGUF file or the hub. Remote code and pickles are refused.
 
-    device: "auto" (all GPUs, or the CPU if there are none), "cpu", "cuda", "cuda:1".
+    device: "auto" (all GPUs with accelerate, else the first GPU, else the CPU), "cpu", "cuda", "cuda:1".
     dtype: "auto" (as it was saved), "float32", "bfloat16", "float16", `PACKED`, `ROUNDED`, `FOUR_BITS` or a
     torch dtype.
     report: is called with the progress of loading; if it raises, loading ends.
@@ -79,23 +79,23 @@ def load_hf_model(
     report(Progress("checking", source.name))
     as_stored = dtype != ROUNDED and output_ids is None and placement == torch.device("cpu")
     name, hidden = _shown_name(source.name), report is not silent or not is_progress_bar_enabled()
-    with tqdm(total=1, desc=f"Checking {name}", disable=hidden) as bar:  # transformers' own bar calls hooks
+    with tqdm(total=1, desc=f"Checking {name}", disable=hidden) as bar:  # transformers' bar would call hooks
         checked = HFModel(model, name, files_checksum(folder) if as_stored else None)
         bar.update()
     return checked
 
 
 def convert(source: Source, device: str | torch.device, dtype: str | torch.dtype, report: Report) -> None:
-    """Converts a GGUF file that is decoded in few bits, ahead of `load_hf_model`. Ignores other sources."""
+    """Converts a GGUF file that will be decoded in few bits. Does nothing for other sources."""
     if isinstance(source, GGUFSource) and packed_bytes(source, device, dtype) is not None:
         source.fetch(report, _form(dtype))
 
 
 def packed_bytes(source: Source, device: str | torch.device, dtype: str | torch.dtype) -> int | None:
-    """Bytes of a model's matrices, if it is decoded in few bits; None if it is not.
+    """Bytes of a model's matrices if it is decoded with weights of few bits, else None.
 
-    Few bits are used on a CPU with the compiled forward pass, for `PACKED`, `ROUNDED` and `FOUR_BITS`, and
-    for a GGUF file with "auto". ValueError if `PACKED` or `FOUR_BITS` was asked for but is not supported.
+    Few bits need a CPU with the compiled forward pass, and the dtype `PACKED`, `ROUNDED` or `FOUR_BITS`, or
+    "auto" for a GGUF file. ValueError if `dtype` is `PACKED` or `FOUR_BITS`, but that is not supported.
     """
     size: int | None = None
     if on_cpu(device) and dtype in ("auto", PACKED, ROUNDED, FOUR_BITS):
@@ -105,13 +105,13 @@ def packed_bytes(source: Source, device: str | torch.device, dtype: str | torch.
         elif form in ROUNDED_KINDS:
             size = rounded_bytes(source.config(), form)
     if size is None and dtype in (PACKED, FOUR_BITS):
-        raise ValueError(f"{source.name!r} can't be decoded with dtype={dtype!r}: that takes {_TAKES[dtype]}")
+        raise ValueError(f"{source.name!r} can't be decoded with dtype={dtype!r}: that needs {_TAKES[dtype]}")
     return size
 
 
 _TAKES = {
     PACKED: "a GGUF file of a Llama, Mistral, Qwen 2 or Qwen 3 with matrices of four to eight bits, and the "
-    "compiled forward on a CPU",
+    "compiled forward pass on a CPU",
     FOUR_BITS: f"{NEEDED}; draft_dtype='int8' rounds any draft",
 }
 
@@ -167,10 +167,10 @@ def on_cpu(device: str | torch.device) -> bool:
 
 
 def checked_dtype(dtype: str | torch.dtype, argument: str = "dtype") -> str | torch.dtype:
-    """The dtype in which weights are read: "auto" or one of `DTYPES`.
+    """The dtype in which transformers reads the weights: "auto" or a value of `DTYPES`.
 
-    `ROUNDED` is read in float32, `PACKED` and `FOUR_BITS` in "auto". ValueError names the argument and
-    lists the valid ones.
+    It is float32 for `ROUNDED`, and "auto" for `PACKED` and `FOUR_BITS`. ValueError names the argument and
+    lists the valid dtypes.
     """
     if dtype == ROUNDED:
         return torch.float32
@@ -185,7 +185,7 @@ def checked_dtype(dtype: str | torch.dtype, argument: str = "dtype") -> str | to
 
 @contextmanager
 def _weights_reported(name: str, report: Report) -> Iterator[None]:
-    """Reports each weight that transformers reads, in place of its progress bar.
+    """Inside the block, transformers reports each weight that it reads to `report`, and shows no bar.
 
     If `report` raises, reading ends.
     """
@@ -207,7 +207,7 @@ def _weights_reported(name: str, report: Report) -> Iterator[None]:
 def _load_to_device(
     name: str, folder: Path, device: torch.device | None, dtype: str | torch.dtype, report: Report
 ) -> transformers.PreTrainedModel:
-    """Loads the model in a folder to this device; if it is None, to all GPUs."""
+    """Loads the model in a folder to this device; None spreads it over all GPUs."""
     with READING, _weights_reported(name, report):
         model = _read(name, folder, dtype=dtype, **({"device_map": "auto"} if device is None else {}))
     if device is not None:
@@ -233,7 +233,7 @@ def _read(name: str, folder: Path, **options: Any) -> transformers.PreTrainedMod
 
 
 def _shown_name(name: str) -> str:
-    # Records and pages do not show a folder's whole path on this machine, only its last two names.
+    # Of a folder's path, only the last two names go into records and onto pages, which others may read.
     return "/".join(Path(name).parts[-2:]) if os.path.exists(name) else name
 
 

@@ -29,15 +29,15 @@ STRIDES: dict[Capability, Script] = {
     ),
     "ar": (ScriptedForward((-1,), (0,)),),
 }
-"""Forward passes that are repeated until the whole text is read. A tree is deeper than the path that is
-committed, so that each length lies inside some tree. Nodes move in the cache only after the first tree."""
+"""Forward passes that are repeated until the whole text is read. Each tree is deeper than the path that is
+committed from it, so that each length lies inside a tree. Only the first tree's commit moves nodes."""
 LIMIT = 1e-4
 """The largest relative error that passes on a small copy in float32. Rounding causes an error of 1e-6, and
 attention to a wrong token at least 1e-2."""
 BEHIND = 12
-"""The number of tokens at the end of the text that a script reads after the others were prefilled."""
+"""In the check with a prefill, the number of tokens at the end that are not prefilled but scored."""
 PADS_AT = (7, 9)
-"""Places of padding tokens in the text: at least one of them is committed, whatever the strides are."""
+"""Places of padding tokens in the text. With any of the `STRIDES`, at least one of them is committed."""
 CHECKED = 20
 """The check on the model itself, not on its copy, reads texts of at most this many tokens."""
 MOST_COPIES = 8
@@ -83,7 +83,7 @@ def _check_of(original: transformers.PreTrainedModel) -> Check:
     model = unchecked(module, "the small copy", plain.device, plain.vocab_size)
     pad = getattr(model.config, "pad_token_id", None)
     if type(pad) is int and 0 <= pad < plain.vocab_size:
-        for place in PADS_AT:  # padding is sampled like any other token, and RoBERTa does not count it
+        for place in PADS_AT:  # a run may sample padding too, and RoBERTa gives it no position of its own
             plain.tokens.insert(place, pad)
     end = min(model.context_length, max(lengths(module.config), default=SMALL) + ROOM)
     return Check(model, plain, lambda i: ((SCRIPTS[i], end - BEHIND), (list(_strides(i, end)), 0)), LIMIT)

@@ -13,11 +13,11 @@ from specdec.models.base import Capability
 
 
 class MarkovModel:
-    """A table of next-token probabilities: the exact model of the tests and laboratories.
+    """A language model given by a table of next-token probabilities, for tests and experiments.
 
-    table: probabilities [V] * order + [V], a tensor, an array or lists; `table[x_{n-m+1}, ..., x_n]` is the
-    distribution of x_{n+1}. At the start of a text, missing tokens of the context count as token 0. Logits
-    are on the table's device. ValueError for any other table.
+    table: a tensor, an array or lists with `order` + 1 dimensions of size V. `table[a, ..., b]` holds the
+    probabilities of the token after a, ..., b, the last `order` tokens of a text. In a shorter text, missing
+    tokens count as token 0. Logits are on the table's device. ValueError for any other table.
     """
 
     capability: Capability = "tree"
@@ -84,7 +84,7 @@ class MarkovSession:
         """Commit these pending nodes and drop all others."""
         if nodes:
             line = self.pending[nodes[-1]]
-            assert len(line) == len(nodes), "committed nodes are not one line of descent"
+            assert len(line) == len(nodes), "each committed node must be a child of the one before"
             self.prefix += line
         self.pending = []
 

@@ -2,9 +2,9 @@
 
 weights    every parameter once, in its dtype
 packed     on a CPU, the second copy of the matrices that `lean` packs for oneDNN
-run        keys and values of `TOKENS` tokens, twice: a buffer that grows is copied. Recurrent and
-           convolution states, twice: a forward pass runs on a copy. Logits, probabilities and noise of a
-           call over `ROWS` tokens
+run        twice the keys and values of `TOKENS` tokens, because a buffer that grows is copied; twice the
+           recurrent and convolution states, because a forward pass runs on a copy; and logits, probabilities
+           and noise of a forward pass over `ROWS` tokens
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from specdec.models.hf import HFModel
 
 TOKENS = 2048
-"""The number of tokens of prompt and answer for which there must be room."""
+"""There must be room for this many tokens of a prompt and its answer together."""
 ROWS = 65
-"""The most tokens of one target call on the page: the root and 64 drafted tokens."""
+"""The most tokens of one target forward pass on the page: the root and 64 drafted tokens."""
 BYTES_PER_LOGIT = 36
-"""Measured bytes for one logit: itself in two dtypes, its probability, and the race's numbers in float64."""
+"""Measured bytes per logit: the logit in two dtypes, its probability, and the race's float64 numbers."""
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 """Types of layers whose caches hold only keys and values."""
 
@@ -117,7 +117,7 @@ def shape_of(config: PreTrainedConfig) -> Sizes:
 
 
 def sizes_of_run(config: PreTrainedConfig) -> Sizes:
-    """The `Sizes` for a run of a model that has only attention layers. The number of parameters is left 0."""
+    """The `Sizes` that a run of a model with only attention layers needs; parameters and matrices stay 0."""
     text = config.get_text_config(decoder=True)
     context = max(getattr(text, "max_position_embeddings", None) or 0, 0) or TOKENS
     return Sizes(0, 0, _cached_per_token(text), getattr(text, "vocab_size", 0), context)
@@ -137,7 +137,7 @@ def without_weights(config: PreTrainedConfig) -> transformers.PreTrainedModel:
     The config's dtype is ignored: to use it, transformers would change the default dtype of all threads.
     """
     with torch.device("meta"):
-        # transformers writes the dtype into the config that it is given
+        # a copy, because transformers writes the dtype into the config that it gets
         return transformers.AutoModelForCausalLM.from_config(
             copy.deepcopy(config), dtype=None, trust_remote_code=False
         )
@@ -157,7 +157,7 @@ def need_of_run(model: HFModel, vocab_size: int) -> int:
     cached = _cached_per_token(model.config)
     states = 0
     if model.capability == "sequence":
-        with suppress(ValueError):  # a class of the user's own
+        with suppress(ValueError):  # a class of the user's own, which transformers can't build
             states = shape_of(model.module.config).states
     size = torch.float32.itemsize if isinstance(model.decoder, CompiledDecoder) else model.dtype.itemsize
     return _of_run(cached, states, vocab_size, model.context_length, size)
@@ -181,7 +181,7 @@ def _state_bytes(model: transformers.PreTrainedModel) -> int:
         return 0
     try:
         with torch.inference_mode():
-            model = model.eval().to(torch.bfloat16)  # on "meta", experts are multiplied in no other
+            model = model.eval().to(torch.bfloat16)  # on "meta", torch multiplies experts in this dtype only
             token_ids = torch.zeros(1, 2, dtype=torch.int64, device="meta")
             cache = own_cache(model(input_ids=token_ids, use_cache=True))
     except Exception:  # each architecture fails in its own way
@@ -227,7 +227,7 @@ def _where(where: str) -> str:
 
 def _cached_per_token(config: PreTrainedConfig) -> int:
     """Numbers in the cache per token. Layers with a window or a constant state count like full attention."""
-    if getattr(config, "is_heterogeneous", False):  # Gemma 4 has layers of different sizes
+    if getattr(config, "is_heterogeneous", False):  # layers have different sizes, as in Gemma 4
         return sum(_cached_per_layer(layer) for layer in config.per_layer_config)
     return getattr(config, "num_hidden_layers", 0) * _cached_per_layer(config)
 

@@ -1,6 +1,6 @@
-"""The parts of a model whose matrices stay in a file, made without transformers' modelling code.
+"""The modules of a model whose matrices stay in a file, made without transformers' modelling code.
 
-Importing that code takes two seconds. The self-check compares the logits with those of transformers' parts.
+Importing that code takes two seconds. The self-check compares the logits with those of transformers' modules.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Outline(nn.Module):
         self.eval()
 
     def get_input_embeddings(self) -> nn.Module:
-        """The embedding module, whose matrix has no numbers."""
+        """The embedding module. Its matrix is on "meta", so only its shape is known."""
         return self.model["embed_tokens"]
 
 
@@ -76,7 +76,7 @@ def _norm(config: PretrainedConfig) -> nn.Module:
 
 
 class _Rotary(nn.Module):
-    """The rotary angles of positions; they have the same bits as those of transformers."""
+    """Computes cosines and sines of rotary angles, bit for bit as transformers does."""
 
     def __init__(self, config: PretrainedConfig):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A model whose weights have few bits, as in a GGUF file or by rounding. Its file is mapped into memory."""
+"""A model whose weights have few bits, from a GGUF file or by rounding. They are mapped into memory."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from specdec.models.shrink import context_length
 
 
 class PackedError(ValueError):
-    """The compiled forward pass on packed weights gives logits too far from those of the exact weights."""
+    """There is no compiled forward pass for packed weights, or its logits are too far from the exact ones."""
 
 
 class PackedModel(HFModel):
     """A Llama, Mistral, Qwen 2 or Qwen 3 on a CPU. It reads the matrices that `packed_file` wrote.
 
-    folder: the folder of that file. load_module: loads the model of transformers in bfloat16, see `module`.
+    folder: the folder of that file. load_module: loads the model of transformers for the property `module`.
     output_ids: the only ids that it scores (see `draft_ids` of `load_pair`); None for all. Raises PackedError
-    if the self-check fails.
+    if the compiled forward pass is missing or fails the self-check.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class PackedModel(HFModel):
 
 
 def _scoring(model: PreparedModel, output_ids: int | Sequence[int]) -> PreparedModel:
-    """The checked model with an output matrix that scores only these ids."""
+    """A checked model, changed so that it scores only these ids."""
     assert isinstance(model.decoder, PackedDecoder)
     outline: Any = model.module
     ids = chosen_ids(output_ids, model.vocab_size, ends_of(outline))
@@ -110,7 +110,7 @@ def _scoring(model: PreparedModel, output_ids: int | Sequence[int]) -> PreparedM
 
 def _prepared(folder: Path, name: str) -> PreparedModel:
     if crew() is None:
-        raise PackedError(f"{name} has no compiled forward here")
+        raise PackedError(f"{name} has no compiled forward pass on this machine")
     matrices = read_packed(folder)
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     outline: Any = Outline(config, matrices.small())

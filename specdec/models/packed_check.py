@@ -1,8 +1,8 @@
 """The self-check of a model whose weights stay in the few bits of its file.
 
-Its logits are compared with those of the same weights as float32 numbers, computed by transformers' own
-layers without any rounding of their inputs. A matrix is unpacked piece by piece, so the comparison takes
-little memory. A forward pass over a tree must then give the same bits as each path of the tree alone, and a
+Its logits are compared with those of transformers' own layers, which get the same weights as float32 numbers
+and do not round their inputs. A matrix is unpacked piece by piece, so the comparison takes little memory. A
+forward pass over a tree must then give the same bits as forward passes over each of its paths alone, and a
 wrong mask must give different bits.
 """
 
@@ -72,7 +72,7 @@ def deviation(have: Tensor, want: Tensor) -> str | None:
 
 
 class _Paths(dict[Line, Tensor]):
-    """The model's own logits [1, vocabulary] after each path of tokens, each computed without a tree."""
+    """The model's logits [1, vocabulary] after a sequence of tokens (the key), computed without a tree."""
 
     def __init__(self, model: PreparedModel, tokens: list[int]):
         self._model, self.tokens = model, tokens
@@ -108,7 +108,7 @@ def _product(
     step = max(1, _AT_ONCE // LANES // x.shape[-1])
 
     def piece(first: int) -> Tensor:
-        with torch.inference_mode():  # the mode is set for each thread alone
+        with torch.inference_mode():  # each thread must set the mode for itself
             return x @ matrices.values(name, first, first + step).T
 
     parts = pool.map(piece, range(0, len(matrices.tensors[name]), step))

@@ -1,4 +1,4 @@
-"""Decoders whose matrices lie in a file, packed for the compiled forward pass, each in a type of its own."""
+"""Decoders whose matrices lie in a file, packed for the compiled forward pass; types may differ by matrix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIRST = 1 << 15
 the order in which they were merged, the most frequent first. A vocabulary of less than twice this number is
 scored as a whole."""
 SURE = 0.9
-"""A token stands out if it has at least this probability among the first tokens."""
+"""A token stands out if it has at least this probability in a softmax over the first tokens only."""
 
 
 class PackedDecoder(CompiledDecoder):
@@ -50,8 +50,8 @@ class PackedDecoder(CompiledDecoder):
 class FrequentFirst(PackedDecoder):
     """A draft that scores frequent tokens first. It scores the others only if no frequent token stands out.
 
-    If one stands out, the logits of the other tokens are -inf. This changes q, and so the speed of decoding,
-    but not the text's distribution. The choice is made for each node of a draft tree separately.
+    If a frequent token stands out (`SURE`), rare tokens have the logit -inf. This changes q, and so the speed
+    of decoding, but not the text's distribution. Each node of a draft tree is decided separately.
     """
 
     def __init__(self, model: Outline, matrices: PackedMatrices):
@@ -76,7 +76,7 @@ class FrequentFirst(PackedDecoder):
         return FIRST
 
     def _logits(self, x: Tensor, logits: Tensor) -> Tensor:
-        """Logits of the first tokens; in rows where none of these stands out, of all other tokens too."""
+        """`logits` of the first tokens, extended by those of all others in rows where no token stands out."""
         full = logits.new_empty((len(logits), super()._columns))
         full[:, :FIRST], full[:, FIRST:] = logits, -torch.inf
         unsure = (logits.softmax(-1).amax(-1) < SURE).nonzero()[:, 0]

@@ -1,7 +1,7 @@
 """A safetensors file with a model's matrices in the blocks that the compiled forward pass reads.
 
 A matrix keeps all its bits, or is rounded to four or eight. The file is written matrix after matrix, so that
-never more than one of them is in memory.
+at most one matrix is in memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from specdec.models.kernels.quantised import blocks_of, chosen_outputs, fields_o
 FILE, KINDS = "packed.safetensors", "kinds"
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 ROUNDED_KINDS = {"int8": "Q8_0", "int4": "Q4_0"}
-"""For two values of `dtype`, the type to which matrices of more bits are rounded."""
+"""For the dtypes "int8" and "int4", the GGUF type to which matrices of more bits are rounded."""
 AT_ONCE = 1 << 22
 """The number of entries of a matrix that are packed at once."""
 SMALLEST_SCALE = 2.0**-20
@@ -42,10 +42,10 @@ _DTYPES = {torch.uint8: "U8", torch.float32: "F32", torch.float16: "F16", torch.
 
 
 class PackedMatrices:
-    """The matrices of a model as they are in the file, by transformers' names.
+    """The tensors of a model as they are in the file, by transformers' names.
 
-    tensors: the embedding's rows in the bits of the original file, the blocks of the other matrices (see
-    `Packed`), and norms and biases in float32. kinds: the type of each matrix; a GGUF type for the embedding.
+    tensors: the embedding's rows in the bits of the original file, the other matrices as blocks (`Packed`),
+    and norms and biases in float32. kinds: the type of each matrix; for the embedding, that of the original.
     """
 
     def __init__(self, tensors: Mapping[str, Tensor], kinds: Mapping[str, str]):
@@ -65,7 +65,7 @@ class PackedMatrices:
         return torch.from_numpy(rows_of(self.tensors[EMBEDDING][token_ids].numpy(), self.kinds[EMBEDDING]))
 
     def with_rows(self, name: str, ids: Tensor) -> PackedMatrices:
-        """The same matrices, but matrix `name` has only these outputs, in this order, padded to blocks."""
+        """A copy in which matrix `name` has only the outputs `ids`, in this order, padded to whole blocks."""
         blocks, kind = self.tensors[name], self.kinds[name]
         ids = torch.nn.functional.pad(ids[None], (0, -len(ids) % LANES), mode="replicate")[0]
         if kind in QUANTISED:
@@ -110,7 +110,7 @@ def write_tensors(
     most: int,
     metadata: Callable[[], dict[str, str]],
 ) -> None:
-    """Writes a safetensors file tensor after tensor, so that never more than one is in memory.
+    """Writes a safetensors file tensor after tensor, so that at most one tensor is in memory.
 
     tensors: names, each with the tensor's rows in pieces. most: the largest number of tensors. metadata: is
     called after the last tensor. BrokenFileError if names are too long.
@@ -164,13 +164,13 @@ def _parts(
 
 
 def _pieces(tensor: Stored) -> Iterator[slice]:
-    """Slices of a matrix's rows; each slice is some whole blocks."""
+    """Slices that cut a matrix's rows into pieces; each piece consists of whole blocks of `LANES` rows."""
     step = max(1, AT_ONCE // tensor.shape[1] // LANES) * LANES
     return (slice(first, first + step) for first in range(0, tensor.shape[0], step))
 
 
 def _packed(tensor: Stored, kind: str, name: str, rows: slice) -> Tensor:
-    """Some rows of a matrix, packed in blocks; BrokenFileError if a scale is NaN or infinite."""
+    """Some rows of a matrix, packed in blocks; BrokenFileError if numbers or scales are not finite."""
     places: Any = rows
     if tensor.heads:
         places = rows_in_halves(torch.arange(tensor.shape[0]), tensor.heads).numpy()[rows]
@@ -192,7 +192,7 @@ def _packed(tensor: Stored, kind: str, name: str, rows: slice) -> Tensor:
 
 
 def _checked(tensor: Stored, rows: slice) -> Tensor:
-    """Some rows as the file stores them; BrokenFileError if a scale is NaN or infinite."""
+    """Some rows as the file stores them; BrokenFileError if they hold NaN or infinity."""
     raw = np.ascontiguousarray(tensor.raw[rows])
     quantised = tensor.type in QUANTISED
     _check_finite(fields(raw, tensor.type).factors if quantised else rows_of(raw, tensor.type), tensor.name)

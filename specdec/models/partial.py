@@ -1,8 +1,8 @@
 """A draft model that scores only a part of its target's ids, and uses the target's own embedding.
 
-It scores the ids that the target uses most. All other ids have the logit -inf, so that q is zero there. Its
-input is the target's embedding times a small matrix. The target is in memory anyway, so the draft's file
-holds neither the embedding nor output rows of rare ids.
+The draft scores the ids that the target uses most. All other ids have the logit -inf, so their q is zero. The
+draft's input is the target's embedding times a small matrix. The target is in memory anyway, so the draft's
+file holds neither an embedding nor output rows of rare ids.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from specdec.models.partial_head import PartialHead
 from specdec.models.passed_checks import files_checksum
 
 CONFIG, WEIGHTS = "partial.json", "model.safetensors"
-"""The two files of such a draft: the configuration of a Llama, and the weights."""
+"""The two files of a partial draft: its configuration, that of a Llama, and its weights."""
 IDS, PROJECTION = "output_ids", "projection.weight"
 """Entries of the weights: the ids that the draft scores, int32, rising; and the matrix that makes its input
 from the target's embedding, [width, target's width]."""
 
 _TOGETHER = 192
-"""The number of columns that are multiplied and added at once, as torch does on most processors."""
+"""The number of columns whose products are summed at once, in the order of torch on most processors."""
 
 
 def partial_model(
@@ -69,14 +69,14 @@ def _projected(embedding: Tensor, projection: Tensor) -> Tensor:
 
 
 def is_partial(folder: Path) -> bool:
-    """Whether a folder contains a draft of this form."""
+    """Whether a folder contains a draft that `load_partial` can load."""
     return os.path.isfile(folder / CONFIG)  # unlike `Path.is_file`, this accepts any text as a path
 
 
 def load_partial(folder: Path, target: HFModel, device: str = "auto", dtype: str = "auto") -> HFModel:
     """The draft in a folder, for this target.
 
-    device, dtype: as for `load_pair`; the dtypes "auto", "packed" and "int4" mean that of the target.
+    device, dtype: as for `load_pair`; "auto", "packed" and "int4" mean the target's dtype.
     ValueError if the draft is broken, or was made for another target.
     """
     name = "/".join(folder.parts[-2:])

@@ -33,8 +33,8 @@ class PartialHead(nn.Linear):
 def chosen_ids(draft_ids: int | Sequence[int], vocab_size: int, ends: Iterable[int]) -> Tensor:
     """The ids of `load_pair(draft_ids=...)`, int64 in rising order; ValueError names a bad one.
 
-    draft_ids: the ids, or a number n: the first n ids, and those that end a text. Tokenizers of byte pairs
-    number their strings in the order in which they were merged, the most frequent first.
+    draft_ids: the ids, or a number n, which means the first n ids and those in `ends`. The first ids are the
+    most frequent ones, because byte-pair tokenizers number their strings in the order of merging.
     """
     if integer(draft_ids) is not None:
         ids = {

@@ -1,12 +1,12 @@
 """Remembers which models have passed the self-check, so that a later start need not repeat it.
 
-A passed check is valid for the same weight files, code of the forward pass, versions of libraries, and
-processor. It is a folder (`cached_folders`), named by checksums of all of these. The folder has a checksum of
-the logits that were computed in the check. A later start computes these logits again and compares checksums.
-If anything differs, the model is checked again.
+A passed check is valid for one combination of weight files, code of the forward pass, versions of libraries
+and processor. It is stored as a folder (`cached_folders`) whose name is made of checksums of all these. The
+folder holds a checksum of the check's logits. A later start computes these logits again and compares the
+checksums. If they differ, the model is checked again.
 
-The folder also has the packed weights. A start maps them into memory instead of packing the weights again, so
-that they take no memory of their own and the model's own weights are not read.
+The folder also holds the packed weights. A later start maps them into memory instead of packing the weights
+again, so that they take no memory of their own and the model's own weights are not read.
 
 Only checks of the compiled forward pass are remembered, because its logits' bits do not depend on threads.
 """
@@ -82,7 +82,7 @@ def remember(checks: Path, model: PreparedModel) -> None:
                 raise OSError("there is no room for the weights")
             save_file(model.decoder.packed_tensors(), folder / WEIGHTS)
 
-    with suppress(OSError, SafetensorError, NotImplementedError):  # the last: the disk has no locks
+    with suppress(OSError, SafetensorError, NotImplementedError):  # NotImplementedError: a disk without locks
         made(checks, write)
 
 
@@ -97,7 +97,7 @@ def fingerprint(model: PreparedModel) -> str:
 
 
 def conditions() -> list[str]:
-    """Everything besides the weights on which the bits of the compiled forward pass's logits depend."""
+    """Versions of code, libraries and processor: with the weights, they determine the logits' bits."""
     from specdec.models.kernels.processor import description
 
     versions = [f"{name} {version(name)}" for name in LIBRARIES]

@@ -1,7 +1,7 @@
-"""The check at load: it finds a kind of session that gives the same logits as plain forward passes.
+"""Chooses how a loaded model is run: the best kind of session with the same logits as plain forward passes.
 
-The most capable and fastest kinds are tried first. Each is tried on a small copy of the model over a whole
-context (`long_context`), and on the model itself over a few tokens (`selfcheck`).
+The most capable and fastest kinds are tried first. Each kind is checked on a small copy of the model over a
+whole context (`long_context`), and on the model itself over a few tokens (`selfcheck`).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ SEQUENCES = (
 def prepare(module: transformers.PreTrainedModel, name: str, files: str | None = None) -> PreparedModel:
     """Checks a module and chooses the kind of session that it gets.
 
-    files: the checksum of the module's files. If a check of them is remembered, no new one is made.
-    ValueError, with the model's name, if it can't be run as a causal language model.
+    files: the checksum of the module's files. If a passed check of these files is stored, the module is not
+    checked again. ValueError, with the model's name, if it can't be run as a causal language model.
     """
     with explained(name), evaluating(module), torch.inference_mode():
         checks = None
@@ -61,7 +61,7 @@ def prepare(module: transformers.PreTrainedModel, name: str, files: str | None =
         model = _checked(module, name)
         if checks is not None and model.kind is COMPILED and not model.note:
             passed_checks.remember(checks, model)
-            # mapped weights take no memory of their own
+            # read back what was stored: mapped weights take no memory of their own
             return _model_of_checks(module, name, checks) or model
         return model
 
@@ -84,14 +84,14 @@ def _model_of_checks(module: transformers.PreTrainedModel, name: str, checks: Pa
 def _checked(module: transformers.PreTrainedModel, name: str) -> PreparedModel:
     """The module with the best kind of session that passes the self-check.
 
-    It warns if a faster kind fails, or if no kind was checked on longer texts.
+    Logs a warning if a faster kind fails, or if no kind could be checked on longer texts.
     """
     plain = PlainForwards(module, _input_device(module))
     model = unchecked(module, name, plain.device, plain.vocab_size)
     short, long = short_check(model, plain), long_context_check(module)
     faults: dict[str, str] = {}
     for kind in _kinds(model):
-        result = long.fault(kind) or short.tried(kind)  # the long check first, before weights are packed
+        result = long.fault(kind) or short.tried(kind)  # long check first: it packs no weights of the model
         if isinstance(result, PreparedModel):
             model = result
             break
@@ -109,7 +109,7 @@ def _checked(module: transformers.PreTrainedModel, name: str) -> PreparedModel:
 
 
 def _compiles(module: transformers.PreTrainedModel, device: torch.device) -> bool:
-    """Whether the compiled forward pass may support a module with inputs on this device."""
+    """Whether the compiled forward pass can be tried for a module with inputs on this device."""
     return is_known(module) and device.type == "cpu" and crew() is not None
 
 
@@ -124,7 +124,7 @@ def _kinds(model: PreparedModel) -> Iterator[SessionKind]:
 
 
 def _reason(model: PreparedModel, faults: Mapping[str, str]) -> str:
-    """Why the model has its kind of session, as the end of a sentence. faults: of better kinds, by name."""
+    """Why the model has its kind of session, as a sentence's end. faults: of kinds that failed, by name."""
     if model.capability == "tree":
         return TREES
     if model.kind is STATES:
@@ -137,7 +137,7 @@ def _reason(model: PreparedModel, faults: Mapping[str, str]) -> str:
         return f"takes single sequences as drafts: with a tree mask it {first('tree')}"
     fault = first("sequence")
     if fault is None or fault.startswith("raises"):
-        # An error on our cache tells less than the fault that was found on the model's own cache.
+        # The fault with the model's own cache says more than an error with our cache.
         fault = faults[STATES.name]
     return f"goes on token by token and can't verify drafts: scoring several tokens at once, it {fault}"
 

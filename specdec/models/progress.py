@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 READING = threading.Lock()
-"""A lock under which transformers reads weights, of one model at a time: it has one progress hook for all
-models, and changes torch's default dtype for the whole process while it reads. A second load would restore
-the dtype of the first."""
+"""The lock that a thread holds while transformers reads weights, for one model at a time. While it reads,
+transformers changes torch's default dtype and uses one progress hook, both for the whole process. A second
+load at the same time would end with the dtype of the first."""
 
 
 class Progress(NamedTuple):
-    """The progress of a load. done, total: bytes fetched or weights read; 0 where nothing is counted."""
+    """How far a load has come. done, total: bytes fetched or weights read; both 0 if nothing is counted."""
 
     stage: str
     """`asking` (the hub for a list of files), `fetching`, `converting` (a GGUF file), `reading` (weights),

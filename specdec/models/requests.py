@@ -1,7 +1,7 @@
-"""Requests: the forward passes that decoding needs, and the code that answers them.
+"""Requests for the forward passes that decoding needs, and code that answers them one by one.
 
-Drafting and rounds are generators. They yield the `Request` that they need next and are sent its answer. So
-the same code decodes one run alone (`decoding.engine`) and many runs at once (`batching`).
+Drafting and rounds are generators. They yield the next `Request` and are sent its answer. So the same code
+decodes one run alone (`decoding.engine`) and many runs at once (`batching`).
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ Requesting = Generator[Request, Any, _T]
 
 
 def answered(work: Generator[Any, Any, _T]) -> _T:
-    """Runs a generator and answers its requests, until it yields another value or ends. Returns that
-    value, or the generator's result."""
+    """Runs a generator and answers its requests, until it ends or yields a value that is no request. Returns
+    this value, or else the generator's result."""
     answer = None
     while True:
         try:

@@ -27,7 +27,7 @@ from specdec.models.weight_files import named_files
 
 NEEDED = (
     "a Llama, Mistral, Qwen 2 or Qwen 3 whose widths are multiples of 32, without a sliding window, and the "
-    "compiled forward on a CPU"
+    "compiled forward pass on a CPU"
 )
 """A phrase that says which models can be rounded."""
 _TYPES = {getattr(torch, name): kind for kind, name in PLAIN.items()}
@@ -42,14 +42,14 @@ def rounded_bytes(config: PreTrainedConfig, form: str) -> int | None:
         return None
     try:
         parts = Outline(config, {}).modules()
-    except Exception:  # also for impossible sizes, which loading will refuse
+    except Exception:  # for example impossible sizes, which loading refuses later
         return None
     matrices = [part.weight for part in parts if isinstance(part, nn.Linear)]
     if any(matrix.shape[1] % GROUP for matrix in matrices):
         return None
     kind = QUANTISED[ROUNDED_KINDS[form]]
     numbers = sum(matrix.numel() for matrix in matrices)
-    embedding = 2 * config.vocab_size * config.hidden_size  # its rows stay as they are, mostly in 16 bits
+    embedding = 2 * config.vocab_size * config.hidden_size  # it is not rounded; mostly 16 bits
     return numbers * (kind.bits * GROUP + 16) // (8 * GROUP) + embedding
 
 
@@ -89,7 +89,7 @@ def rounded_folder(name: str, folder: Path, form: str, report: Report) -> Path:
 def _stored(files: list[Path], config: PreTrainedConfig) -> Iterator[Stored]:
     """The tensors in these files that belong to a model of this configuration, mapped into memory."""
     tensors = {name: tensor for file in files for name, tensor in load_file(file).items()}
-    if not any(name.startswith("model.") for name in tensors):  # saved from the model without its head
+    if not any(name.startswith("model.") for name in tensors):  # saved without the output layer
         tensors = {name if name == HEAD else f"model.{name}": tensor for name, tensor in tensors.items()}
     if config.tie_word_embeddings and EMBEDDING not in tensors and HEAD in tensors:
         tensors[EMBEDDING] = tensors[HEAD]

@@ -2,14 +2,14 @@
 
 Many models accept a tree mask and silently ignore it, so a configuration is never trusted. A session runs a
 script of forward passes and commits. For every token, the logits after it are compared with an ordinary call
-of the model, without a cache, on the tokens from the start of the text to this one. A model in half precision
-is compared with its own code in float32 (`widened`): a session passes if its error is not much larger than
-that of the model's own decoding (`ROUNDING`). A tree session must also *fail* under a wrong mask, and a
-session that restores states must fail when it does not restore them. If such a control passes, the model
-ignores masks, or its logits do not depend on earlier tokens, and the comparison proves nothing.
+of the model, without a cache, on the text up to this token. A model in half precision is compared with its
+own code in float32 (`widened`): a session passes if its error is not much larger than that of the model's own
+decoding (`ROUNDING`). There are two negative controls: a tree session must *fail* under a wrong mask, and a
+session that restores states must fail if it does not restore them. If a control passes, the model ignores
+masks or earlier tokens, and the comparison proves nothing.
 
 `short_check` runs the model itself over a few tokens. Windows, chunks and rotary embeddings that change with
-the length act on longer texts only: `long_context` checks those on a small copy.
+the length matter on longer texts only: `long_context` checks them on a small copy.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ LIMITS = {
     torch.float16: (5e-3, 0.3),
     torch.bfloat16: (3e-2, 0.3),
 }
-"""For each dtype, two bounds of a session's relative error. An error up to the first bound passes, an error
-above the second does not. Between them, it may be `ROUNDING` times that of the model's own decoding."""
+"""For each dtype, two bounds of a session's relative error. An error up to the first bound passes; one above
+the second fails. Between them, it passes up to `ROUNDING` times the error of the model's own decoding."""
 ROUNDING = {False: 4.0, True: 3.0}
-"""The largest ratio of a session's error to that of the model's own decoding; the key is `in_float32`. Both
-errors are maxima over few tokens: passes that round alike had ratios up to 2.2."""
+"""By `PlainForwards.in_float32`, the largest ratio of a session's error to that of the model's own decoding.
+Both errors are maxima over few tokens, so even forward passes with equal rounding had ratios up to 2.2."""
 NOT_CAUSAL = 0.1
 """If later tokens change a logit by more than this relative error, a model is not causal."""
 CONTROL_FACTOR = 4.0
-"""The error with a wrong mask or state must exceed the limit, and this many times the error without it."""
+"""With a wrong mask or state, the error must exceed the limit and this many times the session's error."""
 
 NO_MEMORY = (MemoryError, torch.OutOfMemoryError)
 Line = tuple[int, ...]
@@ -53,7 +53,7 @@ _Result = TypeVar("_Result")
 
 
 class ScriptedForward(NamedTuple):
-    """One forward pass of a script, and the nodes to commit afterwards; None: all nodes stay pending."""
+    """One forward pass of a script, and the nodes that are then committed; None leaves all nodes pending."""
 
     parents: Sequence[int]
     committed: Sequence[int] | None
@@ -79,7 +79,7 @@ SCRIPTS: dict[Capability, Script] = {
 
 
 class Rows(Protocol):
-    """The correct logits, with which those of a session are compared. tokens: the ids of the test text."""
+    """The correct logits, for comparison with a session's. tokens: the ids of the test text."""
 
     tokens: list[int]
 
@@ -91,8 +91,8 @@ class Rows(Protocol):
 class PlainForwards:
     """Logits from ordinary calls of the model on whole sequences, without a cache.
 
-    in_float32: whether a model in half precision is computed in float32 here. Some models can't be, such as
-    those with quantised weights.
+    in_float32: whether a model in half precision is computed in float32. This is impossible for some models,
+    such as those with quantised weights.
 
     Raises ValueError for a model that is not causal: it gives no logits, or later tokens change them.
     """
@@ -171,7 +171,7 @@ def session_error(session: Session, plain: Rows, script: Script, prefix_length: 
     tokens = iter(plain.tokens)
     prefix = tuple(next(tokens) for _ in range(prefix_length))
     for part in (prefix[: prefix_length // 2], prefix[prefix_length // 2 :]):
-        session.prefill(list(part))  # long prompts come in several parts, too
+        session.prefill(list(part))  # in two parts, because long prompts are prefilled in parts
     pending: list[Line] = []
     for step in script:
         token_ids = [next(tokens) for _ in step.parents]
@@ -205,8 +205,8 @@ def relative_error(have: Tensor, want: Tensor) -> float:
 class Check(NamedTuple):
     """A check of kinds of sessions on one model.
 
-    model: the model before its kind is chosen. plain: the correct logits. scripts: for a capability, scripts
-    with the lengths of the prefixes that are prefilled first. limit: the largest relative error that passes.
+    model: the model before its kind is chosen. plain: the correct logits. scripts: gives for a capability
+    pairs of a script and the number of tokens to prefill. limit: the largest relative error that passes.
     """
 
     model: PreparedModel
@@ -216,7 +216,7 @@ class Check(NamedTuple):
 
     def tried(self, kind: SessionKind) -> PreparedModel | str:
         """The model with this kind of session; if the check fails, the fault as the end of a sentence."""
-        model = tried(lambda: kind.on(self.model))  # a module with foreign parts may lack attributes
+        model = tried(lambda: kind.on(self.model))  # an unusual module may lack attributes
         if isinstance(model, Exception):
             return f"raises {in_words(model)}"
         return session_fault(model, self.plain, self.scripts(kind.capability), self.limit) or model
@@ -274,7 +274,7 @@ def _widened(logits: Tensor) -> Tensor:
 
 @contextmanager
 def explained(name: str) -> Iterator[None]:
-    """Turns errors in the block, except ValueErrors and a lack of memory, into a ValueError with the name."""
+    """Turns errors in the block into a ValueError with the name, except ValueErrors and lack of memory."""
     try:
         yield
     except (ValueError, *NO_MEMORY):

@@ -19,7 +19,7 @@ from specdec.models.sessions.switching import SwitchingSession
 from specdec.models.shrink import context_length
 
 WINDOWED = {"full_attention": False, "sliding_attention": True}
-"""Types of layers for which masks can be built, and whether they have windows; others fail the self-check."""
+"""Whether layers of a type have windows. Masks for other types are not built; they fail the self-check."""
 
 COMPILED = SessionKind(
     "compiled", "tree", CompiledSession, partial(CompiledSession, ancestors_only=False), CompiledDecoder
@@ -55,7 +55,7 @@ def tree_kinds(config: transformers.PretrainedConfig) -> Iterator[SessionKind]:
 def sequence_kinds(config: transformers.PretrainedConfig) -> Iterator[SessionKind]:
     """Kinds of sequence sessions, which use the model's own masks.
 
-    The first ones have a cache that is cut at windows, the last one keeps the whole cache.
+    In all kinds but the last, attention sees a layer's cache only within its window; the last has no windows.
     """
     for name in layouts(config):
         yield SessionKind(f"sequence, {name}", "sequence", partial(_sequence, name))
@@ -77,8 +77,8 @@ def layouts(config: transformers.PretrainedConfig) -> dict[str, Layout]:
 
 
 def switch_length(config: transformers.PretrainedConfig) -> int | None:
-    """The text length up to which longrope embeddings use their short factors. None if there are no such
-    embeddings, or if several of them have different lengths."""
+    """The text length up to which longrope embeddings use their short factors; None without longrope, or if
+    the configuration states several lengths."""
     parameters = getattr(config, "rope_parameters", None) or {}
     ropes = [rope for rope in (parameters, *parameters.values()) if isinstance(rope, Mapping)]
     longropes = [rope for rope in ropes if rope.get("rope_type") == "longrope"]

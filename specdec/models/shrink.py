@@ -1,15 +1,15 @@
-"""Small copies of models, in which the lengths are so small that a check can run over a whole context.
+"""Small copies of models, with contexts so short that a check can run over a whole context.
 
 The classes of a model and the integers of its configuration decide which mask, window, chunk or rotary
 embedding it uses; its weights do not. So a copy has the same classes, a layer of each kind, narrow matrices
-and random weights. The text lengths at which something changes, such as a sliding window, are made small.
+and random weights. Text lengths at which the computation changes, such as a sliding window, are made small.
 They keep their order, and equal lengths stay equal.
 
     sliding_window 4096, original_max_position_embeddings 8192, max_position_embeddings 131072
     becomes        18,                                    20,                           22 and some room
 
-`NAMES` says what each integer counts. Other integers stay as they are, so a check misses large lengths among
-them.
+`NAMES` says what each integer counts. Integers that it does not list stay as they are; if one of them is a
+large length, the check does not reach it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from transformers import PretrainedConfig
 ENDLESS = 1 << 20
 """The context length of models whose configuration states none."""
 SMALL = 16
-"""Lengths up to this one stay as they are: a check from the first token on crosses them anyway."""
+"""Lengths up to this number stay as they are, because a check from the first token on exceeds them anyway."""
 STEP, ROOM = 2, 14
 """The difference between successive lengths of a copy (even, because some lengths must be even), and the
 number of tokens of its context beyond the largest length."""
 VOCABULARY, EXPERTS, MLP = 160, 16, 64
-"""The largest sizes of a copy; `_narrow` makes a few exceptions."""
+"""A copy's largest vocabulary, number of experts and MLP width; `_narrow` makes a few exceptions."""
 
 NAMES = {
     "context": "max_position_embeddings n_positions max_seq_len seq_length",
@@ -68,11 +68,11 @@ NAMES = {
 }
 """Names of a configuration's integers, grouped by what they count.
 
-Heads that score tokens for sparse attention are not listed, and keep their number. With few of them many
-scores are 0, and the choice between equal scores depends on the length of a forward pass."""
+The heads that choose tokens for sparse attention are left out, so that a copy has as many as the model. With
+few heads many scores are 0, and the choice among equal scores depends on the length of a forward pass."""
 KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}
 TOKENS = ("_id", "_ids", "_token_index")
-"""Endings of the names of token ids."""
+"""Names of entries that hold token ids end with one of these."""
 IGNORED = ("quantization_config", "id2label", "label2id", "task_specific_params")
 AFTER_PADDING = (
     *("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert"),
@@ -90,7 +90,7 @@ def context_length(config: PretrainedConfig) -> int:
 
 
 def lengths(config: PretrainedConfig) -> set[int]:
-    """All integers above `SMALL` in a configuration that are text lengths at which something may change."""
+    """All text lengths above `SMALL` in a configuration, at which the model's computation may change."""
     return {v for part in _parts(config) for _, key, v in _entries(part) if _is_length(key, v)}
 
 
@@ -200,7 +200,7 @@ def _factor(config: PretrainedConfig) -> int:
 
 
 def _shorten(config: PretrainedConfig) -> None:
-    """Keeps a layer of each kind, at least two, and shortens all lists with one entry per layer."""
+    """Keeps one layer of each kind, at least two layers, and shortens lists that have an entry per layer."""
     own = vars(config)
     count, shared = _first("layers", own), own.get("num_kv_shared_layers") or 0
     if count < 2:
@@ -227,7 +227,7 @@ def _shorten(config: PretrainedConfig) -> None:
 
 
 def _of_each_kind(lists: Sequence[Sequence[Any]]) -> list[int]:
-    """The indices of the first layer of each kind, and of a second layer if there is one kind only.
+    """The index of the first layer of each kind; [0, 1] if there is only one kind.
 
     lists: the configuration's lists with an entry for each layer. Layers with equal entries are of one kind.
     """

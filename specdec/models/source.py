@@ -1,7 +1,7 @@
 """Finds a model's files in a local folder, or on the hub, from which they are fetched into the hub's cache.
 
-Loading then reads local files only. A missing network therefore costs one short request instead of retries
-for each of twenty files. Only safetensors and small text files are fetched.
+Loading then reads local files only. Without a network, one short request fails, instead of retries for each
+of twenty files. Only safetensors and small text files are fetched.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from specdec.models.weight_files import ADAPTER, INDEX, check_weight_files, inde
 TIMEOUT = 5
 """Seconds within which the hub must begin to answer."""
 _UNREACHABLE: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, OSError)
-"""Errors that the hub's client raises without a network. Versions of it use different HTTP libraries."""
+"""Errors of the hub's client without a network. Its versions use HTTP libraries with different errors."""
 _WEIGHTS = re.compile(r"model(-\d+-of-\d+)?\.safetensors")
 _TEXTS = re.compile(r"[^/]+\.(json|txt|model|jinja)")
 
 
 @runtime_checkable
 class Source(Protocol):
-    """A model's files. name: the name by which the user asked for it; messages use no other name."""
+    """Where a model's files are. name: the name that the user gave for the model, for use in messages."""
 
     name: str
 
@@ -61,7 +61,7 @@ def checked_name(name_or_path: str | os.PathLike[str]) -> str:
 
 
 def find_source(name_or_path: str | os.PathLike[str]) -> Source:
-    """The model of this name: a folder or a GGUF file, else a model on the hub, else its copy in the cache.
+    """The files of the model with this name: a folder, a GGUF file, or on the hub (offline, in its cache).
 
     ValueError names what is missing.
     """
@@ -114,7 +114,7 @@ class FolderSource:
 class HubSource:
     """A model on the hub at one commit. Only the files that loading needs are fetched.
 
-    commit: the newest one. sizes: bytes of each file. ValueError if the model has no safetensors weights.
+    commit: its newest commit's id. sizes: bytes by file. ValueError if it has no safetensors weights.
     """
 
     def __init__(self, name: str, commit: str | None, sizes: Mapping[str, int]):
@@ -133,7 +133,7 @@ class HubSource:
 
     def config(self) -> PreTrainedConfig:
         """The model's configuration; ValueError if config.json can't be fetched, is broken or unknown."""
-        # Without a commit in the request, the cache stores which commit is the newest, for use offline.
+        # A request without a commit makes the cache store which commit is the newest, for use offline.
         return _read_config(_downloaded(self.name, "config.json").parent, self.name)
 
     def fetch(self, report: Report = silent) -> Path:
@@ -148,7 +148,7 @@ class HubSource:
 
             path = _downloaded(self.name, file, _bar(show), self._commit)
             if file == INDEX:
-                indexed_files(path, self.name)  # checks the index before the weights, which come last
+                indexed_files(path, self.name)  # a wrong index is refused before weights are fetched
             done += size
             show(size)
         check_weight_files(path.parent, self.name)
@@ -216,7 +216,7 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, err
 
 
 def _obstacle(error: BaseException) -> str:
-    """Why the hub or the disk failed, in plain words, because the libraries' messages help few users."""
+    """Why the hub or the disk failed, as a clause for users, whom the libraries' messages seldom help."""
     if isinstance(error, OSError) and error.errno in _DISK:
         return f"the disk says {error.strerror!r}"
     status = getattr(getattr(error, "response", None), "status_code", None)
@@ -230,7 +230,7 @@ def _bar(show: Callable[[int, int], None]) -> type[tqdm]:
 
     class Bar(tqdm):
         def __init__(self, *args: Any, **kwargs: Any):
-            kwargs.pop("name", None)  # an argument of the client's own bars, which tqdm does not have
+            kwargs.pop("name", None)  # the client passes `name`, which tqdm does not take
             super().__init__(*args, **(kwargs | {"disable": True}))
             self.bytes, self.total = kwargs.get("initial") or 0, kwargs.get("total") or 0
 

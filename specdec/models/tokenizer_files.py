@@ -1,8 +1,8 @@
 """Loads the tokenizer in a model's folder as the file `tokenizer.json` describes it.
 
-A folder may also name a class of the library transformers (`tokenizer_class`). This class builds another
-tokenizer from the same vocabulary. If class and file cut a text into different tokens, the file is right: the
-model's makers saved it, and other engines read it. The class is used only if there is no such file.
+A folder may also name a class of the library transformers (`tokenizer_class`), which builds a tokenizer from
+the same vocabulary by its own rules. If class and file cut a text into different tokens, the file is right:
+the model's makers saved it, and other engines read it. The class is used only if the file is missing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def load_tokenizer(source: Source, folder: Path) -> Any:
 
 
 def same_tokenizers(first: Path, second: Path) -> bool:
-    """Whether two folders have tokenizer.json and the same tokenizer files, with equal contents."""
+    """Whether two folders have a tokenizer.json, and all their tokenizer files have equal contents."""
     contents = [
         {file.name: file.read_bytes() for file in folder.glob("*token*.json")} for folder in (first, second)
     ]

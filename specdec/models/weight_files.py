@@ -1,4 +1,4 @@
-"""Finds a model's weight files, and checks before any is opened that all of them are safetensors.
+"""Finds a model's weight files, and checks that all are safetensors before one is opened.
 
 An index or a configuration may lead transformers to pickled files, which run code when they are read. So a
 folder is refused unless its weights are `model.safetensors`, or safetensors files with plain names that

@@ -1,4 +1,4 @@
-"""Checks that the weights of a model in memory are sound; switches it between training and evaluation."""
+"""Checks that a model's weights are usable numbers, and switches the model to evaluation mode for a while."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def check_sound(module: transformers.PreTrainedModel) -> None:
 
 def _is_finite(weight: Tensor) -> bool:
     if weight.is_meta or not weight.is_floating_point() or weight.itemsize < 2:
-        return True  # offloaded, or quantised
-    # A sum is the fastest test; in float16 a sum of finite weights can overflow.
+        return True  # offloaded or quantised weights are not checked
+    # A finite sum is the fastest proof. In float16 finite weights can have an infinite sum.
     if weight.detach().sum().isfinite():
         return True
     return bool(torch.stack(torch.aminmax(weight.detach())).isfinite().all())
@@ -33,7 +33,7 @@ def _is_finite(weight: Tensor) -> bool:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Sets evaluation mode inside the block. Afterwards, parts that were in training mode return to it."""
+    """Sets evaluation mode inside the block. Parts that were in training mode return to it at the end."""
     training = [part for part in module.modules() if part.training] if module.training else []
     for part in training:
         part.training = False

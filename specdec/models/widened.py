@@ -1,8 +1,8 @@
 """Runs a model in float32 although its weights have half precision: the reference of its self-check.
 
-A model in half precision rounds the result of every operation. A forward pass that rounds less must not be
-refused for being closer to the truth. So the reference computes every operation of the model's own code in
-float32. A weight is widened for the operation that reads it, so only one is in memory twice at any time.
+A model in half precision rounds the result of every operation. A forward pass that rounds less is more exact,
+and must not be refused because it differs. So the reference computes every operation of the model's own code
+in float32. A weight is widened only while an operation reads it, so only one is in memory twice at any time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Widened(TorchFunctionMode):
         """Calls a torch function on tensors widened to float32. Reading an attribute such as dtype still
         gives that of the narrow tensor."""
         kwargs = kwargs or {}
-        if func is embedding:  # the rows that are read, not the whole matrix
+        if func is embedding:  # widens only the rows that are read
             return widened(func(*args, **kwargs))
         if getattr(func, "__name__", "") in ("__get__", "__set__"):
             return func(*args, **kwargs)

@@ -146,8 +146,9 @@ def changed(
 
     Times are in units of a target call over one row. acceptance: of the first drafted token; the other rates
     follow as in `with_first`. draft_step: the time of a draft call over one row; the times over more rows
-    change in proportion. rows: the time of a target call over each number of rows in `ROWS`. rest: the time
-    that drafting adds outside both models. ValueError if acceptance is not in (0, 1], or texts is below 1.
+    change in proportion. rows: the time of a target call over each number of rows in `ROWS`; measured times of
+    other numbers change too (`_with_rows`). rest: as `SetUp.rest`; its parts change in proportion. ValueError
+    if the acceptance is not above 0 and at most 1, or texts is below 1.
     """
     if acceptance is not None and not 0 < acceptance <= 1:
         raise ValueError(f"acceptance = {acceptance!r} is not a number above 0 and at most 1")
@@ -158,16 +159,38 @@ def changed(
         flat = JointCost({1: cost_of({1: draft_step * call})})
         costs = replace(costs, draft=scaled(costs.draft, draft_step * call / own) if own else flat)
     if rows is not None:
-        times = {1: call} | {n: each * call for n, each in zip(ROWS, rows, strict=True)}
-        costs = replace(costs, target=JointCost({1: cost_of(times)}))
+        costs = replace(costs, target=_with_rows(setup, rows))
     if rest is not None:
-        costs = replace(costs, overheads={1: Overhead(costs.overhead(texts).empty, rest * call, 0.0, 0.0)})
+        over, own = costs.overhead(texts), setup._replace(texts=texts).rest
+        parts = (over.drafting, over.node, over.level)
+        added = [rest / own * part for part in parts] if own else [rest * call, 0.0, 0.0]
+        costs = replace(costs, overheads={1: Overhead(over.empty, *added)})
     return SetUp(
         setup.acceptance if acceptance is None else with_first(setup.acceptance, acceptance),
         costs,
         texts,
         setup.shape if shape is None else shape,
     )
+
+
+def _with_rows(setup: SetUp, rows: Sequence[float]) -> JointCost:
+    """The cost of a target call with these times over the numbers of rows in `ROWS`.
+
+    Times that the set-up has for other numbers of rows change as much as those of neighbouring numbers. A
+    value that equals the set-up's own in three digits, as the page shows it, changes nothing.
+    """
+    target, counts = setup.costs.target, (1, *ROWS)
+    pairs = zip(rows, setup.rows, strict=True)
+    added = [0.0, *(0.0 if each == float(f"{own:.3g}") else each - own for each, own in pairs)]
+    slope = (added[-1] - added[-2]) / (ROWS[-1] - ROWS[-2])
+
+    def time(count: int) -> float:
+        more = float(np.interp(count, counts, added)) + slope * max(0, count - ROWS[-1])
+        return target.seconds(1, count) + setup.call * more
+
+    # fewer rows take no longer than more rows
+    known = {n: min([time(n), *(time(more) for more in ROWS if more > n)]) for n in target.tables.get(1, ())}
+    return JointCost({1: cost_of(known | {n: time(n) for n in counts})})
 
 
 def scaled(cost: JointCost, factor: float) -> JointCost:

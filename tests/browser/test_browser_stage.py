@@ -124,6 +124,14 @@ def test_a_phone_shows_text_player_and_tree_or_race_with_the_prompt_below(tab):
     page.wait_for_function("document.querySelector('#text.block').getBoundingClientRect().top >= 0")
 
 
+ROOM = """() => {
+  const guesses = document.querySelector(".slow .checked");
+  const before = [...guesses.previousSibling.getClientRects()].at(-1);
+  return guesses.getClientRects()[0].left - before.right;
+}"""
+"""The pixels between the checked guesses and the text before them."""
+
+
 def test_the_opening_tells_a_line_slowly_plays_both_bars_and_ends_with_two_next_steps(tab):
     page = tab((1280, 720), is_new=True)
     expect(page.locator("#claim")).to_have_text(re.compile("A small model guesses ahead, a large one checks"))
@@ -132,6 +140,8 @@ def test_the_opening_tells_a_line_slowly_plays_both_bars_and_ends_with_two_next_
         page.wait_for_function(
             "words => document.querySelector('.slow .caption').textContent.includes(words)", arg=words
         )
+        if words == "checks all":
+            assert page.evaluate(ROOM) >= 8  # the frame of the guesses is this far outside of them
     expect(page.locator("#race")).to_be_hidden()
     assert page.evaluate("document.body.dataset.phase") == "idle"
     page.wait_for_selector("[data-lanes]")
@@ -344,6 +354,10 @@ def test_a_recorded_run_sets_its_prompt_and_method_and_a_change_is_marked(tab):
         "Press Generate for a run with the new ones."
     )
     expect(page.locator("body[data-changed]")).to_have_count(1)
+    page.get_by_text("Settings", exact=True).click()
+    for name in ("length", "seed"):
+        page.locator(f"#{name} input[type=number]").fill("")
+    expect(page.locator(".look")).to_have_text("Correct length, seed in Settings before you press Generate.")
 
 
 def test_whoever_touches_what_is_shown_pauses_it(tab):
@@ -359,6 +373,16 @@ def test_whoever_touches_what_is_shown_pauses_it(tab):
     round_number = page.evaluate("window.specdec.store.state.selected.round")
     page.wait_for_timeout(1200)
     assert page.evaluate("window.specdec.store.state.selected.round") == round_number
+
+
+FREE_PLAIN = """() => {
+  const { state, receiveAll } = window.specdec.store;
+  const { setup, rounds, baseline } = structuredClone(state);
+  for (const { seconds } of baseline) seconds.evaluate = 0;
+  const parts = { running: rounds, baseline, done: [] };
+  receiveAll(Object.entries(parts).map(([phase, rounds]) => JSON.stringify({ phase, setup, rounds })));
+}"""
+"""The visitor's run again, but plain decoding took no time, so that the run's own lane is the longer one."""
 
 
 def test_a_link_offers_its_run_and_a_reload_keeps_the_visitors_run(tab):
@@ -378,9 +402,13 @@ def test_a_link_offers_its_run_and_a_reload_keeps_the_visitors_run(tab):
     choose(page.locator("#baseline input"))
     generate(page)
     text = page.locator("#text .tokens").text_content()
+    page.evaluate(FREE_PLAIN)
+    lane = page.locator(".lane.with .calls .call")
+    blocks = lane.get_attribute("d")
     page.reload()
     ready(page)
     assert page.locator("#text .tokens").text_content() == text
+    expect(lane).to_have_attribute("d", blocks)
     assert page.evaluate("window.specdec.store.state.baseline.length") == 6
     page.evaluate(
         """() => {

@@ -130,6 +130,20 @@ def test_changed_values_replace_their_own_and_keep_the_rest():
     assert gain(changed(own, texts=64, rows=[float(n) for n in ROWS])) == 1  # each row costs a call
 
 
+def test_known_times_of_other_numbers_of_rows_change_as_much_as_those_beside_them():
+    own = setup([0.5], draft=0.1, row=0.0)
+    target = costs.JointCost({1: cost_of({1: 1.0, 10: 1.0, 40: 2.0})})
+    own = own._replace(costs=replace(own.costs, target=target))  # its rows: 1, 1, 1, 1.2, 1.733 and 2.8
+
+    def seconds(rows):
+        cost = changed(own, rows=rows).costs.target
+        return pytest.approx([cost.seconds(1, number) for number in (4, 10, 40, 100)])
+
+    assert seconds([1, 1, 1, 1.2, 1.73, 2.8]) == [1, 1, 2, 4]  # the own ones, as they are shown
+    assert seconds([1, 1, 1.2, 1.4, 1.73, 2.8]) == [1, 1.2, 2, 4]
+    assert seconds([1] * len(ROWS)) == [1, 1, 1, 1]
+
+
 @pytest.mark.parametrize("arithmetic", [50e9, 190e9, 1e15])
 def test_a_roofline_is_the_longer_of_reading_and_arithmetic_wherever_its_ridge_is(arithmetic):
     cost = roofline(parameters=1e9, bytes_each=1, bandwidth=50e9, arithmetic=arithmetic)

@@ -10,10 +10,11 @@ from specdec.devices import READ_LATE
 from specdec.methods import METHODS
 from specdec.methods.late import LateOrders, LateTokens
 from specdec.race import first_of
-from specdec.topology import batch, sequence, specinfer
+from specdec.topology import Topology, batch, sequence, specinfer
 from tests.helpers.distributions import TREE, markov_pair, pair_of, samplings
 
-TREES = {"sequence": sequence(4), "batch": batch(5), "tree": TREE, "specinfer": specinfer(11)}
+WIDE = Topology([*((child,) for child in range(10)), (0, 0), (9, 0), (9, 1)])  # more children than tokens
+TREES = {"sequence": sequence(4), "batch": batch(5), "tree": TREE, "specinfer": specinfer(11), "wide": WIDE}
 
 
 @pytest.fixture

@@ -29,6 +29,10 @@ def test_each_set_up_names_its_source_and_is_answered_as_by_the_command(name):
     payoff = Payoff.of(preset.setup)
     assert answer["sentences"] == payoff.sentences()
     assert [tuple(row) for row in answer["curve"]] == list(payoff.curve)
+    shown = {**answer["values"], "rows": [float(f"{each:.3g}") for each in answer["values"]["rows"]]}
+    typed = verdict({"preset": name, **shown})
+    for row, same in zip(answer["curve"], typed["curve"], strict=True):
+        assert row == pytest.approx(same)
     json.dumps(answer, allow_nan=False)
 
 

@@ -47,24 +47,33 @@ test("the sentences of a round say what was guessed, checked, kept and replaced,
   assert.doesNotMatch(Object.values(words).join(" "), /undefined|NaN|null|␣/);
 });
 
-test("a run's gain is compared with the recording's by its right guesses and the small model's call", () => {
-  const other = { times: 2.5, right: 0.9, call: 0.25 };
-  const why =
-    "50% of the guesses are right (recording: 90%), and a small model's call takes 0.30 times as long as a large one's (recording: 0.25).";
-  const wordsOf = (times) => reasonWords({ times, right: 0.5, call: 0.3 }, other);
-  assert.equal(wordsOf(1.3), `The gain is below the recording's 2.5 times: ${why}`);
-  assert.match(reasonWords({ ...other, times: 2.55 }, other), /^The gain is about/);
-  assert.equal(wordsOf(null), `Compared with the recording: ${why}`);
-  const own = figuresOf({ ...state, rounds: runs["code.json"].rounds });
-  const link = new URLSearchParams(payoffLink(own));
-  assert.equal(link.get("payoff.preset"), "here");
-  assert.equal(Number(link.get("payoff.draft_step")).toFixed(2), own.call.toFixed(2));
-  assert.ok(own.call > 0.1 && own.call < 0.5 && own.right > 0.8 && own.right < 1);
+test("only what made a run's gain differ from the recording's is named: the tokens or the time of a call", () => {
+  const other = { times: 2.5, tokens: 5 };
+  const wordsOf = (times, tokens) => reasonWords({ times, tokens }, other);
+  const fewer = "yields 3.00 tokens (recording: 5.00)";
+  const [less, more] = ["below", "above"].map(
+    (side) => `The gain is ${side} the recording's 2.5 times, because a call with guesses`,
+  );
+  assert.equal(wordsOf(2, 3), `${less} ${fewer}.`);
+  assert.equal(wordsOf(1.2, 3), `${less} ${fewer} and takes 2.50 times as long as a plain one (recording: 2.00).`);
+  assert.equal(wordsOf(3, 3), `${more} takes 1.00 times as long as a plain one (recording: 2.00).`);
+  assert.equal(wordsOf(2.55, 3), "The gain is about the recording's 2.5 times.");
+  assert.equal(wordsOf(null, 3), "");
+});
+
+test("a link to “Will it pay?” has the acceptance of the first guess and a draft step in plain calls, if measured", () => {
+  const { rounds, baseline } = runs["code.json"];
+  const link = (run) => new URLSearchParams(payoffLink(figuresOf({ ...runs["code.json"], ...run })));
+  const seconds = (list, part) => list.reduce((total, round) => total + round.seconds[part], 0);
+  const levels = rounds.reduce((total, { nodes }) => total + nodes.at(-1).path.length, 0);
+  const step = seconds(rounds, "draft") / levels / (seconds(baseline, "evaluate") / baseline.length);
+  assert.equal(link({ rounds, baseline }).get("payoff.draft_step"), step.toFixed(3));
+  const untimed = link({ rounds, baseline: [] });
+  assert.equal(untimed.get("payoff.draft_step"), null);
+  assert.ok(Number(untimed.get("payoff.acceptance")) > 0.8);
   const withCopies = (round) => ({ ...round, nodes: round.nodes.map((node) => ({ ...node, copied: true })) });
-  const rounds = runs["code.json"].rounds.map(withCopies);
-  const copies = figuresOf({ ...state, rounds }); // the small model drafted nothing, so it has no call
-  assert.deepEqual([copies.call, copies.right, copies.totals.acceptance.rate_by_index], [null, own.right, []]);
-  assert.match(reasonWords({ ...copies, times: 1.3 }, other), /of the guesses are right \(recording: 90%\)\.$/);
+  // the small model guessed nothing
+  assert.equal(String(link({ rounds: rounds.map(withCopies), baseline })), "tab=payoff&payoff.preset=here");
 });
 
 // A run of two rounds with two tokens each, beside four tokens of plain decoding.

@@ -1,7 +1,7 @@
 """Converts a GGUF file to a folder with its configuration, its weights (safetensors) and its tokenizer.
 
-The folder lies in a private cache (`cached_folders`). Without a `form`, matrices are written in bfloat16, or
-as they are if all are float32, or if all are float16 and the architecture is one of `CONFIGS`.
+The folder lies in a private cache (`cached_folders`). Without a `form`, matrices are written in bfloat16. But
+they stay float32 if all of them are, and float16 if all of them are and `CONFIGS` has the architecture.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from specdec.models.weight_files import WEIGHTS
 
 
 def read_config(path: Path, header: Header) -> PreTrainedConfig:
-    """The configuration of the model in a file. BrokenFileError if no configuration expresses its keys."""
+    """The configuration of the model in a file. BrokenFileError if it can't express all keys of the file."""
     with _explained(header):
         if header.architecture in CONFIGS:
             config = config_of(path, header)
@@ -46,7 +46,7 @@ def read_config(path: Path, header: Header) -> PreTrainedConfig:
             config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
             window = header.keys.get(f"{header.architecture}.attention.sliding_window")
             if header.architecture == "phi3" and window is not None:
-                config.sliding_window = window  # transformers' reader leaves it out
+                config.sliding_window = window  # transformers' reader omits the window
         check_keys(header, config)
         check_tokenizer(header)
     return config
@@ -55,8 +55,8 @@ def read_config(path: Path, header: Header) -> PreTrainedConfig:
 def converted(path: Path, report: Any, form: str = "", header: Callable[[], Header] | None = None) -> Path:
     """The folder with the converted model of a GGUF file, from the cache or made now.
 
-    form: see `converted_folder`. header: reads the file's header; it is called only if the folder is made
-    now. report(done, total): called with the number of converted tensors. BrokenFileError if the file's
+    form: see `converted_folder`. header: reads the file's header; called only if the folder must be made.
+    report(done, total): called with the number of converted tensors. BrokenFileError if the file's
     content does not match its header.
     """
 

@@ -1,4 +1,4 @@
-"""Reads matrices of a GGUF file: as small whole numbers with their scales, or as float32.
+"""Reads matrices of a GGUF file: as small whole numbers with their scales (`Fields`), or as float32.
 
 The block layouts are those of ggml (`ggml-common.h`).
 """
@@ -14,7 +14,7 @@ from specdec.models.kernels.layout import QUANTISED
 from specdec.models.kernels.quantised import Fields
 
 PLAIN = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-"""The types of a GGUF file that are not quantised, with torch's names of these types."""
+"""GGUF's types that are not quantised, each with torch's name of the type."""
 
 
 def rows_of(raw: np.ndarray, kind: str) -> np.ndarray:
@@ -51,13 +51,13 @@ def _halves(blocks: np.ndarray, first: int, count: int) -> np.ndarray:
 
 
 def _nibbles(data: np.ndarray, width: int) -> np.ndarray:
-    """For each `width` bytes in turn: the low four bits of all these bytes, then their high four bits."""
+    """Splits bytes into four-bit numbers; of each `width` bytes, first all low halves, then the high ones."""
     parts = data.reshape(*data.shape[:-1], -1, 1, width)
     return np.concatenate([parts & 15, parts >> 4], -2).reshape(*data.shape[:-1], -1)
 
 
 def _legacy(minima: int, more: bool) -> Callable[[np.ndarray], Read]:
-    """A function that reads blocks of Q4 or Q5 types. minima: 1 for Q4_1 and Q5_1, else 0. more: for Q5."""
+    """A function that reads blocks of Q4_0, Q4_1, Q5_0, Q5_1. minima: 1 for Q4_1, Q5_1. more: True for Q5."""
 
     def read(blocks: np.ndarray) -> Read:
         first = 2 * (1 + minima)
@@ -71,7 +71,7 @@ def _legacy(minima: int, more: bool) -> Callable[[np.ndarray], Read]:
 
 
 def _with_minima(blocks: np.ndarray) -> Read:
-    """Reads blocks of Q4_K, and of Q5_K, whose blocks have 32 bytes more for a fifth bit of each number."""
+    """Reads blocks of Q4_K and of Q5_K, which has 32 more bytes per block: the fifth bit of each number."""
     low, high, more = (blocks[..., first : first + 4] for first in (4, 8, 12))
     scales = np.concatenate([low & 63, more & 15 | (low >> 6) << 4], -1)
     minima = np.concatenate([high & 63, more >> 4 | (high >> 6) << 4], -1)

@@ -22,7 +22,7 @@ import numpy as np
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-"""The types of metadata values: the number in the file, and the letter of `struct`'s format."""
+"""Types of metadata values: the number of the type in the file, with its letter in a format of `struct`."""
 _TEXT, _ARRAY = 8, 9
 BLOCKS = {
     "F32": (0, 1, 4),
@@ -39,14 +39,14 @@ BLOCKS = {
     "Q6_K": (14, 256, 210),
     "BF16": (30, 1, 2),
 }
-"""The types of tensors that can be read: number of the type, values in a block, and bytes of a block."""
+"""Types of tensors that can be read: the type's number in the file, values and bytes of one block."""
 _BY_NUMBER = {number: (name, values, size) for name, (number, values, size) in BLOCKS.items()}
 ALIGNMENT = 32
-"""The alignment of the data in bytes, if the file states no other."""
+"""The alignment of the tensors' data in bytes, unless the file states another."""
 
 
 class Tensor(NamedTuple):
-    """One tensor. shape: outermost dimension first. start, nbytes: its first byte in the file, its size."""
+    """One tensor. shape: outermost dimension first. start: its first byte in the file. nbytes: its size."""
 
     name: str
     shape: tuple[int, ...]
@@ -57,7 +57,7 @@ class Tensor(NamedTuple):
 
 @dataclass(frozen=True)
 class Header:
-    """The header of a GGUF file. keys: metadata values by name. tensors: all tensors, with their places."""
+    """The header of a GGUF file. keys: metadata values by key. tensors: all tensors and where they lie."""
 
     keys: dict[str, Any]
     tensors: tuple[Tensor, ...]
@@ -71,7 +71,7 @@ class Header:
 class BrokenFileError(ValueError):
     """A model's file is damaged, or holds something that is not supported.
 
-    The message is the rest of a sentence that begins with the file's name.
+    The message is a sentence without a subject; the code that catches the error puts the file's name first.
     """
 
 
@@ -85,7 +85,7 @@ def read_header(path: Path) -> Header:
 
 
 def _type_name(number: int) -> str:
-    """The name of this tensor type in the package gguf; a phrase with the number if it has no name there."""
+    """A tensor type's name in the package gguf; "the unknown type N" if the package has no name for it."""
     with suppress(ImportError, ValueError):
         from gguf import GGMLQuantizationType
 
@@ -109,7 +109,7 @@ class _Reader:
             raise BrokenFileError("names no architecture (general.architecture)")
         if isinstance(parts := values.get("split.count"), int) and parts > 1:
             raise BrokenFileError(
-                f"is one of {parts} parts of a model; `llama-gguf-split --merge` joins them to one file"
+                f"is one of {parts} parts of a model; `llama-gguf-split --merge` joins all parts to one file"
             )
         table = [self._tensor() for _ in range(tensors)]
         return Header(values, self._tensors(table, values.get("general.alignment", ALIGNMENT)))

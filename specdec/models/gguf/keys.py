@@ -1,8 +1,8 @@
-"""Compares a configuration with a GGUF file's keys about positions and attention.
+"""Checks that a model's configuration has all that a GGUF file's keys say about positions and attention.
 
-A key below `rope` or `attention`, or one of a few others that change logits, is accepted in three cases: the
-configuration has its value (`ENTRIES`), this value has no effect (`NEUTRAL`), or the key never has an effect
-(`IGNORED`). So no key is dropped silently, neither by our code nor by transformers' reader.
+These are the keys that begin with `rope.` or `attention.`, and a few others that change logits. A key is
+accepted in three cases: the configuration has its value (`ENTRIES`), this value has no effect (`NEUTRAL`), or
+the key never has an effect (`IGNORED`). So neither our code nor transformers' reader drops a key silently.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ ENTRIES: dict[str, tuple[str, ...]] = {
     "residual_scale": ("residual_multiplier",),
     "embedding_scale": ("embedding_multiplier",),
 }
-"""For each GGUF key, the names under which a configuration may have its value."""
+"""For each GGUF key, the names of configuration entries that may hold the key's value."""
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "attention.causal": (True,),
-    "attention.head_count": (0,),  # of models without attention
+    "attention.head_count": (0,),  # in files of models without attention
     "attention.clamp_kqv": (0.0,),
     "attention.max_alibi_bias": (0.0,),
     "attention.shared_kv_layers": (0,),
@@ -66,7 +66,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "rope.scaling.yarn_ext_factor": (1.0,),
     "rope.scaling.yarn_log_multiplier": (0.0,),
 }
-"""For each GGUF key, the values with which the model computes as if the file did not have the key."""
+"""For each GGUF key, the values that have no effect: the model computes as if the key were missing."""
 IGNORED = {"rope.scaling.finetuned": "says how the model was trained, not how it computes"}
 """Keys that never change what the model computes, each with the reason."""
 _OTHERS = tuple(key for key in ENTRIES if not key.startswith(("rope.", "attention.")))
@@ -96,7 +96,7 @@ def _is_in_config(
 ) -> bool:
     """Whether the configuration has an entry with the value of this GGUF key."""
     if key == "attention.sliding_window" and value >= config.max_position_embeddings:
-        return True  # no text is longer
+        return True  # no text is longer than such a window
     if key == "attention.sliding_window_pattern":
         kinds = getattr(config, "layer_types", None) or []
         return np.array_equal(np.ravel(value), [kind == "sliding_attention" for kind in kinds])
@@ -108,7 +108,7 @@ def _is_in_config(
         return any(_same(value, scale) for scale in scales or usual)
     scaling = header.keys.get(f"{header.architecture}.rope.scaling.type", "none")
     if key == "rope.scaling.original_context_length" and scaling in ("none", "linear"):
-        return True  # only the other kinds of scaling read it
+        return True  # only yarn and similar scalings use this length
     names = ENTRIES.get(key, ())
     have = [entry for name, entry in entries if name in names]
     have += [getattr(config, name) for name in names if hasattr(config, name)]
@@ -126,8 +126,8 @@ def _rotary_sizes(entries: list[tuple[str, Any]]) -> set[int]:
 def _same(value: Any, entry: Any) -> bool:
     """Whether the value of a GGUF key equals that of a configuration's entry, up to rounding to 32 bits.
 
-    A list equals a number if all its non-zero elements do. Zeros don't count: LFM2's layers without attention
-    have 0 heads, and lists are padded with zeros.
+    A list equals a number if all its elements that are not zero equal it. Zeros do not count, because lists
+    are padded with them, and LFM2's layers without attention have 0 heads.
     """
     if isinstance(value, np.ndarray | list):
         numbers = [number for number in np.ravel(value).tolist() if number]

@@ -1,8 +1,8 @@
-"""The rules by which vocabularies of byte-level BPE cut a text into words before merging.
+"""The rules by which byte-level BPE cuts a text into words, whose bytes are then merged to tokens.
 
 A GGUF file only names its rule (`tokenizer.ggml.pre`); the model's `tokenizer.json` states it as patterns.
 Each pattern cuts the pieces that the earlier patterns made. A name that is not in `RULES` is refused, because
-with another rule the model would read other tokens than it was trained on. Rules of architectures whose GGUF
+with a wrong rule the model would read tokens on which it was not trained. Rules of architectures whose GGUF
 files transformers can't read are left out.
 """
 
@@ -16,10 +16,10 @@ from tokenizers import Regex, pre_tokenizers
 class Rule(NamedTuple):
     """The rule by which one vocabulary cuts texts into words.
 
-    patterns: applied in this order to the text. on_bytes: patterns applied afterwards to the letters that
-    byte-level BPE writes for bytes. nfc: whether the text is first normalised to NFC. whole_words: whether a
-    word that is a token becomes that token without merging. begins: whether a text gets the token that
-    begins texts (BOS), unless the file says otherwise.
+    patterns: regular expressions that cut the text, applied in this order. on_bytes: expressions applied
+    afterwards to the letters that stand for bytes in byte-level BPE. nfc: whether the text is normalised to
+    NFC first. whole_words: whether a word that is in the vocabulary becomes one token without merging.
+    begins: whether a text gets the token BOS at its beginning, unless the file says otherwise.
     """
 
     patterns: tuple[str, ...]
@@ -29,7 +29,7 @@ class Rule(NamedTuple):
     begins: bool = False
 
     def pre_tokenizer(self) -> Any:
-        """The rule as a pre-tokenizer of `tokenizers`, which returns words in byte-level BPE's letters."""
+        """The rule as a pre-tokenizer of `tokenizers`. In its words, a letter stands for each byte."""
         first, last = (
             [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in patterns]
             for patterns in (self.patterns, self.on_bytes)
@@ -50,7 +50,7 @@ _UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 
 
 def _cased(endings: str) -> str:
-    """A pattern for words, each with its ending. A capital letter after a small one begins a new word."""
+    """A pattern for a word and its ending. A capital letter after a small letter begins a new word."""
     start = r"[^\r\n\p{L}\p{N}]?"
     return rf"{start}[{_UPPER}]*[{_LOWER}]+{endings}|{start}[{_UPPER}]+[{_LOWER}]*{endings}"
 

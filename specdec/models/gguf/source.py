@@ -27,10 +27,10 @@ _OTHER_FOLDER = f"; {VARIABLE} can name another folder for converted files"
 
 
 class GGUFSource:
-    """A model in a GGUF file. name: the name by which the user asked for it. ValueError if it can't be read.
+    """A model in a GGUF file. name: the name that the user gave. Methods raise ValueError for a broken file.
 
-    The header is read once, or not at all if the cache already holds the file converted to packed matrices.
-    The files of such a cached folder are compared with their checksums once.
+    The header is read once, or not at all if the cache already holds the file's matrices in packed form.
+    Files in the cache are compared with their checksums once.
     """
 
     def __init__(self, name: str, path: Path):
@@ -44,7 +44,7 @@ class GGUFSource:
     @cached_property
     def _config(self) -> PreTrainedConfig:
         with _naming_file(self.name):
-            # first the forms whose files have been compared with their checksums
+            # first the forms whose checksums need no further comparison
             for form in sorted((PACKED, *ROUNDED_KINDS), key=lambda form: form not in self._folders):
                 if (folder := self._cached(form)) is not None:
                     return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
@@ -61,10 +61,10 @@ class GGUFSource:
         return self._folders.get(form)
 
     def packed_bytes(self, form: str) -> int | None:
-        """Bytes of the converted file, or of the tensors in the GGUF file if it is not converted yet.
+        """Bytes of the model's packed matrices: of the converted file, or else of the GGUF file's tensors.
 
-        form: see `converted_folder`. None if the compiled forward pass can't read the model in this form.
-        Before a conversion, this call also starts to compile the matrix products that the form needs.
+        form: see `converted_folder`. Returns None if the compiled forward pass can't run this form. If
+        the file is not converted yet, this call also starts to compile the matrix products of the form.
         """
         if not expected():
             return None
@@ -109,7 +109,7 @@ def _can_be_packed(header: Header, form: str) -> bool:
 
 
 def is_gguf(path: Path) -> bool:
-    """Whether this is a file that claims to be in GGUF format, by its ending or its first bytes."""
+    """Whether a file with this path exists whose name ends with ".gguf" or that begins with "GGUF"."""
     if not os.path.isfile(path):  # unlike `Path.is_file`, this accepts any text as a path
         return False
     if path.suffix.lower() == ".gguf":
@@ -127,7 +127,7 @@ def _naming_file(name: str) -> Iterator[Any]:
         raise ValueError(f"{name!r} is a GGUF file, for which `pip install gguf` is needed") from error
     except BrokenFileError as error:
         raise ValueError(f"{name!r} {error}") from error
-    except SafetensorError as error:  # what safetensors raises on a full disk
+    except SafetensorError as error:  # safetensors raises it on a full disk
         raise ValueError(f"{name!r} can't be converted: {error}{_OTHER_FOLDER}") from error
     except OSError as error:
         why = error.strerror or error

@@ -1,6 +1,6 @@
 """The tokenizer of a GGUF file: byte-level BPE or SentencePiece's BPE, from keys `tokenizer.ggml.*`.
 
-A file with an unknown key is refused. `IGNORED` lists the keys that change nothing here, with the reasons.
+A file with an unknown key is refused. `IGNORED` lists the known keys that have no effect, with the reasons.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from specdec.models.gguf.pre_tokenizers import RULES, Rule
 from specdec.text import SPACE
 
 BYTE_LEVEL, SENTENCEPIECE, GEMMA4 = "gpt2", "llama", "gemma4"
-"""Supported values of `tokenizer.ggml.model`. Gemma 4 is SentencePiece's BPE with merges in the file."""
+"""Supported values of `tokenizer.ggml.model`. "gemma4" is SentencePiece's BPE with merges in the file."""
 _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 2, 3, 4, 6
-"""Token types in `tokenizer.ggml.token_type` that matter here; all others are ordinary or unused tokens."""
+"""Values of `tokenizer.ggml.token_type` that this module tells apart. All others are ordinary or unused."""
 _IDS = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
 _USUAL_IDS = {"bos": 1, "eos": 2, "unk": 0}
-"""The ids of SentencePiece's control tokens in files that do not state them."""
+"""The ids of SentencePiece's control tokens, for files that do not state them."""
 _ENDING = ("eos", "eot", "eom")
 _USED = {
     *("model", "pre", "tokens", "token_type", "scores", "merges", "eos_token_ids"),
@@ -39,16 +39,16 @@ IGNORED = {
     **dict.fromkeys((f"{part}_token_id" for part in ("prefix", "suffix", "middle")), _FILLING),
     **dict.fromkeys((f"fim_{part}_token_id" for part in _PARTS), _FILLING),
 }
-"""Keys below `tokenizer.ggml` that change nothing here, each with the reason."""
+"""Keys below `tokenizer.ggml` that have no effect on our tokenizer, each with the reason."""
 _NEUTRAL = {f"add_{name}_token": False for name in ("sep", "cls", "mask", "unknown", "padding", "eot")}
-"""Keys that are accepted only with this value, with which no token is added to a text."""
+"""Keys that are accepted only with this value, which means that no token is added to a text."""
 _OF_TURNS = "<|im_end|> <|eot_id|> <|eom_id|> <|end|> <end_of_turn> <turn|> <|END_OF_TURN_TOKEN|>"
 _OF_TEXTS = "</s> <eos> <|endoftext|> <|end_of_text|> <｜end▁of▁sentence｜> <EOT> [EOT] [EOS]"
 _OF_OTHERS = "<|return|> <|call|> <end_of_utterance> [|endofturn|] [e~["
 ENDS = frozenset(f"{_OF_TURNS} {_OF_TEXTS} {_OF_OTHERS}".split(" "))
 """Control tokens that end a text or a turn, in the vocabularies of chat models."""
 _STRIPPED, _UNSTRIPPED = "phi3", ("<unk>", "<s>", "<|endoftext|>")
-"""Phi-3's control tokens remove the white space after them, except these three. No key of a file says so."""
+"""Phi-3's control tokens, except these three, remove the white space after them; no GGUF key says this."""
 
 
 def check_tokenizer(header: Header) -> None:
@@ -113,7 +113,7 @@ def ends_of(header: Header) -> list[int]:
         for token_id, (token, kind) in enumerate(zip(_tokens(keys), _types(keys), strict=True))
         if kind == _CONTROL and token in ENDS
     }
-    if {"<|return|>", "<|call|>"} <= control.keys():  # in such vocabularies <|end|> only ends a message
+    if {"<|return|>", "<|call|>"} <= control.keys():  # with these two, <|end|> ends only a message
         control.pop("<|end|>", None)
     return sorted(ids | set(control.values()))
 
@@ -162,7 +162,7 @@ def _byte_level(keys: dict[str, Any], tokens: list[str]) -> Tokenizer:
 
 
 def _sentencepiece(keys: dict[str, Any], tokens: list[str], architecture: str) -> Tokenizer:
-    """BPE over characters; unknown characters become bytes. Gemma's vocabularies add no space to a text."""
+    """BPE over characters; unknown characters become bytes. A space precedes each text, except for Gemma."""
     gemma = architecture.startswith("gemma")
     vocabulary = {token: token_id for token_id, token in enumerate(tokens)}
     merges = _split(keys["merges"]) if "merges" in keys else _merges(vocabulary, keys, gemma)
@@ -184,8 +184,8 @@ def _sentencepiece(keys: dict[str, Any], tokens: list[str], architecture: str) -
 def _merges(vocabulary: dict[str, int], keys: dict[str, Any], by_position: bool) -> list[tuple[str, str]]:
     """The merges that SentencePiece's scores imply: two tokens merge if their concatenation is a token.
 
-    They are sorted by the score of the token that a merge gives, highest first; with by_position, by its id,
-    as in Gemma's vocabularies.
+    Merges are sorted by the score of the token that they give, highest first. by_position: sort by that
+    token's id instead, as in Gemma's vocabularies.
     """
     scores = -np.arange(len(vocabulary)) if by_position else keys["scores"]
     ranked = []
@@ -227,7 +227,7 @@ def _id(keys: dict[str, Any], key: str, usual: int | None = None) -> int | None:
 
 
 def _post_processor(keys: dict[str, Any], ids: dict[str, int], tokens: list[str]) -> Any:
-    """The step that adds BOS and EOS to a text. BrokenFileError if it must add a token that has no id."""
+    """The step that adds BOS and EOS to a text, if any. BrokenFileError if a token to add has no id."""
     kind = keys["model"]
     begins = RULES[keys["pre"]].begins if kind == BYTE_LEVEL else True
     adds = {"bos": keys.get("add_bos_token", begins), "eos": keys.get("add_eos_token", False)}

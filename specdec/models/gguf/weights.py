@@ -1,4 +1,4 @@
-"""A GGUF file's tensors under the names that transformers gives them, and the model's configuration.
+"""A GGUF file's tensors by transformers' names, and the model's configuration.
 
 This module reads Llama, Mistral, Qwen 2 and Qwen 3. `conversion` reads other architectures with transformers'
 own reader, which takes ten times as long.
@@ -22,7 +22,7 @@ from specdec.models.gguf.header import BrokenFileError, Header
 from specdec.models.memory import tensor_shapes
 
 CONFIGS = {"llama": "LlamaConfig", "qwen2": "Qwen2Config", "qwen3": "Qwen3Config"}
-"""transformers' names of configurations by llama.cpp's names of architectures; Mistral's is "llama" there."""
+"""transformers' configuration classes by llama.cpp's architectures; Mistral's architecture is "llama" too."""
 _TOKENS = {"bos": "bos", "eos": "eos", "pad": "padding"}
 _ROPE_FACTORS = "rope_freqs.weight"
 _YARN = {
@@ -32,7 +32,7 @@ _YARN = {
     "yarn_log_multiplier": "mscale_all_dim",
 }
 _LLAMA3_CONTEXT, _LLAMA3_FACTORS = 8192, (8.0, 32.0)
-"""Settings of Llama 3.1 and 3.2. A GGUF file only has the divisors of frequencies that follow from them."""
+"""The context and the factors of Llama 3.1 and 3.2. A GGUF file only has the divisors computed from them."""
 
 
 def config_of(path: Path, header: Header) -> PreTrainedConfig:
@@ -66,7 +66,7 @@ def config_of(path: Path, header: Header) -> PreTrainedConfig:
 
 
 def _number(header: Header, name: str, default: Any = None) -> Any:
-    """The number at the key "ARCHITECTURE.name", or `default`. BrokenFileError if that is no number."""
+    """The value of key "ARCHITECTURE.name", or `default` without it. BrokenFileError if it is no number."""
     key = f"{header.architecture}.{name}"
     value = header.keys.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -107,7 +107,7 @@ def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, 
     base: dict[str, Any] = {"rope_type": "default", "rope_theta": theta}
     factor = float(number("rope.scaling.factor", number("rope.scale_linear", 1.0))) or 1.0
     _check_positive(header, "rope.scaling.factor", factor)
-    # a file that names a factor and no kind of scaling means the linear one
+    # a factor without a kind of scaling means linear scaling
     key = f"{header.architecture}.rope.scaling.type"
     scaling = header.keys.get(key, "linear")
     if scaling not in ("none", "linear", "yarn"):
@@ -137,14 +137,14 @@ def _yarn(number: Any, factor: float) -> dict[str, Any]:
         if value := number(f"rope.scaling.{key}", 0):
             entries[name] = float(value)
     if "mscale_all_dim" in entries:
-        entries["mscale"] = 1.0  # transformers takes the ratio of the two
+        entries["mscale"] = 1.0  # transformers uses mscale / mscale_all_dim
     return entries
 
 
 def _llama3(theta: float, factors: torch.Tensor) -> dict[str, Any]:
     """A configuration's entries for the rotary embedding of Llama 3.1 and 3.2.
 
-    factors: [head size / 2], from the file; each divides a frequency. BrokenFileError if no Llama 3 has them.
+    factors: [head size / 2], the file's divisors of frequencies. BrokenFileError if no Llama 3 has them.
     """
     wavelengths = 2 * torch.pi * theta ** (torch.arange(len(factors), dtype=torch.float32) / len(factors))
     low, high = 1.0, 4.0
@@ -162,16 +162,16 @@ def _llama3(theta: float, factors: torch.Tensor) -> dict[str, Any]:
 
 
 def dtype_of(header: Header) -> torch.dtype:
-    """The dtype of converted matrices: float32 or float16 if all have it in the file, else bfloat16."""
+    """The dtype of converted matrices: that of the file if all are float32 or all float16, else bfloat16."""
     types = {tensor.type for tensor in header.tensors if len(tensor.shape) > 1}
     own = {"F32": torch.float32, "F16": torch.float16}
     return own.get(next(iter(types)), torch.bfloat16) if len(types) == 1 else torch.bfloat16
 
 
 def names_of(header: Header, config: PreTrainedConfig) -> dict[str, str]:
-    """transformers' names of all tensors of a model with this configuration, by their names in the file.
+    """For each tensor of a model with this configuration: its name in a GGUF file, and transformers' name.
 
-    BrokenFileError if the file has a tensor that such a model lacks; `check_shapes` finds missing ones.
+    BrokenFileError if the file has a tensor that is not in the model. `check_shapes` finds missing tensors.
     """
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
@@ -200,10 +200,10 @@ def check_shapes(have: Mapping[str, tuple[int, ...]], config: PreTrainedConfig) 
 
 
 class Stored(NamedTuple):
-    """A tensor as the bytes of a GGUF file, or of a safetensors file in one of the formats that GGUF has.
+    """A tensor as bytes of a GGUF file, or of a safetensors file whose dtype is also a type of GGUF.
 
-    name: transformers' name. type: its format, such as "F16" or "Q4_K". raw: the bytes of its rows, uint8
-    [outputs, bytes of a row]. heads: the number of heads if `rows_in_halves` must reorder them, else None.
+    name: transformers' name. type: the GGUF type, such as "F16" or "Q4_K". raw: the bytes of the rows, uint8
+    [outputs, bytes of a row]. heads: the number of heads if `rows_in_halves` must reorder rows, else None.
     """
 
     name: str
@@ -223,7 +223,7 @@ class Stored(NamedTuple):
 
 
 def stored(path: Path, header: Header, config: PreTrainedConfig) -> Iterator[Stored]:
-    """Yields the tensors of a file for which transformers has a name."""
+    """Yields the tensors of a file that the model in transformers has, mapped into memory."""
     names, data = names_of(header, config), np.memmap(path, mode="r")
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
     for tensor in header.tensors:

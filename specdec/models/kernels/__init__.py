@@ -1,7 +1,7 @@
-"""The forward pass of Llama-like decoders on a CPU as one compiled call.
+"""The compiled forward pass: that of Llama-like decoders on a CPU, as one call of compiled code.
 
-A call over a few tokens takes about as long as a call over one. The package is optional: without Numba, or
-with `SPECDEC_KERNELS=0`, `lean` computes the same with torch's operations.
+A call over a few tokens takes about as long as a call over one token. The package is optional: without Numba,
+or with `SPECDEC_KERNELS=0`, `lean` computes the same logits with torch's operations, up to rounding.
 """
 
 from specdec.models.kernels.decoder import CompiledDecoder

@@ -13,13 +13,13 @@ from numba.extending import intrinsic
 from specdec.models.kernels import layout
 
 inner = partial(njit, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""A decorator for functions that only compiled code calls."""
+"""A decorator that compiles a function which only other compiled code calls."""
 _PAUSES = 1 << 10
-"""A thread that waits for a shared int64 begins to yield the processor after this many reads."""
+"""After this many reads, a thread that waits for a shared int64 lets other threads run between reads."""
 
 
 def _at_address(kind):
-    """Makes a compiled function that turns an int64 address into a pointer or record of this Numba type."""
+    """Returns a compiled function that turns an int64 address into a pointer or record of this Numba type."""
 
     @intrinsic
     def read(typingctx, address):  # noqa: ARG001
@@ -89,8 +89,8 @@ _leave = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else
 
 def _call(_context, builder, _signature, values):
     """Call the function at address `values[0]` with the other values, all int64. The function is compiled
-    separately, so that LLVM does not optimise it again in each caller."""
-    address, *numbers = values  # a pointer is passed like a number
+    separately; otherwise LLVM would optimise a copy of it in each caller."""
+    address, *numbers = values  # compiled code passes a pointer like an int64
     kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * len(numbers))
     builder.call(builder.inttoptr(address, kind.as_pointer()), numbers)
     return ir.Constant(ir.IntType(8).as_pointer(), None)
@@ -110,7 +110,7 @@ def call_attention(typingctx, address, query, size, keys, values, prefix, line, 
 
 @inner()
 def wait_for(address, value):
-    """Wait until a shared int64 has this value. After `_PAUSES` reads, each read is followed by a yield."""
+    """Wait until a shared int64 has this value. After `_PAUSES` reads, other threads may run in between."""
     looks = 0
     while load_word(address) != value:
         looks += 1
@@ -119,7 +119,7 @@ def wait_for(address, value):
 
 
 def _array_at(kind, dtype):
-    """Makes a compiled function (address, count) that returns the array of `count` numbers at an address.
+    """Returns a compiled function of (address, count): the array of `count` numbers at this address.
 
     kind, dtype: the type of the numbers, in numba and in numpy.
     """

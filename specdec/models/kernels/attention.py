@@ -1,7 +1,7 @@
 """Attention of one head of one token, as vector code for LLVM.
 
-Keys are processed in the order of the text, all by the same operations. The result does not depend on where a
-key lies in the cache, so a token's attention has the same bits in every draft tree.
+Keys are processed in the order of the text, all by the same operations, wherever they lie in the cache. So a
+token's attention has the same bits in every draft tree.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _C2, _C3, _C4, _C5, _C6, _C7 = _TAYLOR
 
 
 def head_type(size: int) -> types.Type:
-    """The Numba type of a query's address. It contains the head size, for which `attend` is compiled."""
+    """The Numba type of a query's address. As it states the head size, `attend` is compiled for each size."""
     return types.CPointer(types.UniTuple(types.float32, size))
 
 
@@ -40,9 +40,9 @@ def attend(query, size, keys, values, prefix, line, count, scale, scores, out):
     """out [size] = the sum of a text's values, weighted by the softmax of its scores. Addresses are int64.
 
     query: address, of type `head_type(size)`. keys, values: addresses of float32 [places, size] in the cache.
-    The query attends to the first `prefix` places and to those in `line`. line: address of int32 [count],
-    places counted from the end of the prefix. scale: address of the positive factor of all scores. scores:
-    scratch memory, float32 [prefix + count].
+    The query attends to the first `prefix` places and to the `count` places in `line`. line: address of int32
+    [count]; its places are counted from the end of the prefix. scale: address of the positive factor of all
+    scores. scores: scratch memory, float32 [prefix + count].
     """
     further = small_ints(line, count)
     score_keys(query, keys, prefix, scores)
@@ -88,7 +88,7 @@ def exp(x):
 
 @inner(inline="always")
 def _fused_exp(x):
-    """`exp` with fused multiply-add. Its relative error is larger than that of `exp` by |x| / 2 ** 28."""
+    """`exp` with fused multiply-add, for scores. Its relative error is that of `exp` plus |x| / 2 ** 28."""
     x = min(max(x, _LOWEST), _HIGHEST)
     power = np.floor(fused(x, _LOG2E, _HALF))
     r = fused(-power, _LN2, x)
@@ -139,7 +139,7 @@ def add_values(typingctx, query, heads, count, weights, out):  # noqa: ARG001
 
 
 def _pieces(builder, size, address):
-    """The addresses and types of the vectors of a head: first those of `LANES` numbers, then smaller ones."""
+    """Addresses and types of the vectors into which a head is cut: of `LANES` numbers, then smaller ones."""
     lanes, pieces = LANES, []
     while size:
         while size < lanes:

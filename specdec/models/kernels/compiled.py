@@ -1,7 +1,7 @@
-"""Compiles the forward pass, where Numba is installed and the processor has fused multiply-add.
+"""Compiles the forward pass if Numba is installed and the processor has fused multiply-add.
 
-`SPECDEC_KERNELS=0` turns it off. The code is compiled once per machine and version, and kept in a private
-folder (`specdec.private_cache`). Without such a folder, each process compiles it again.
+`SPECDEC_KERNELS=0` turns the compiled forward pass off. It is compiled once per machine and version, and
+stored in a private folder (`specdec.private_cache`). If there is no such folder, each process compiles it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def crew() -> Crew | None:
 
 
 def expected() -> bool:
-    """Whether the compiled forward pass is switched on and supported here. Compilation may still fail."""
+    """Whether this machine supports the compiled forward pass and it is on. Compiling may still fail."""
     if os.environ.get(SWITCH) == "0" or importlib.util.find_spec("numba") is None:
         return False
     from specdec.models.kernels.processor import multiplies_and_adds
@@ -45,7 +45,7 @@ def expected() -> bool:
 def compile_ahead(kinds: Sequence[str]) -> None:
     """Start a thread that compiles the forward pass and the matrix products for these types of weights.
 
-    LLVM does not hold Python's lock, so other threads go on meanwhile.
+    Other threads go on meanwhile, because LLVM compiles without holding Python's lock.
     """
 
     def work() -> None:
@@ -53,7 +53,7 @@ def compile_ahead(kinds: Sequence[str]) -> None:
         if workers is None:
             return
         for kind in kinds:
-            with suppress(Exception):  # the error is raised again where the product is used
+            with suppress(Exception):  # the first use of the product raises the error again
                 workers.multiply(kind)
 
     threading.Thread(target=work, name="specdec-compiler", daemon=True).start()
@@ -73,8 +73,8 @@ def _crew() -> Crew | None:
         entry.code = forward  # type: ignore[attr-defined]  # keeps the code alive
         products, heads = (lru_cache(maxsize=None)(each) for each in (_product, _attention))  # kept alive
         return Crew(entry, lambda kind: products(kind).address, lambda size: heads(size).address)
-    except Exception as error:  # a compiler can fail in many ways, and the forward is optional
-        logging.warning("no compiled forward: %s (%s)", type(error).__name__, error)
+    except Exception as error:  # a compiler can fail in many ways; `lean` replaces this pass
+        logging.warning("no compiled forward pass: %s (%s)", type(error).__name__, error)
     return None
 
 
@@ -110,7 +110,7 @@ def _version() -> str:
 def _loaded(function: Any, signature: Any) -> Any:
     """The compiled code of a function, from the cache if it is there.
 
-    A cache that can't be read is removed and filled again. On a full disk the function is not cached.
+    If the cache can't be read, it is removed and filled again. On a full disk the function is not cached.
     """
     folder = private_folder(_version())
     if folder is None:
@@ -120,19 +120,19 @@ def _loaded(function: Any, signature: Any) -> Any:
         return _compiled(function, signature, folder)
     except Exception as error:  # a damaged file can raise anything
         if isinstance(error, OSError) and (was_empty or error.errno in DISK_FULL):
-            logging.warning("The compiled forward is not kept: %s", error)
+            logging.warning("The compiled forward pass is not cached: %s", error)
             return _compiled(function, signature, None)
         if was_empty:
             raise
         logging.warning(
-            "The compiled forward in %s is damaged (%s) and is compiled again", folder, type(error).__name__
+            "The compiled code in %s is damaged (%s) and is compiled again", folder, type(error).__name__
         )
     shutil.rmtree(folder)
     return _loaded(function, signature)
 
 
 def _compiled(function: Any, signature: Any, folder: Path | None) -> Any:
-    """A function's compiled code, read from this folder, or compiled and written there if it is not None."""
+    """A function's compiled code: read from `folder`, or compiled and written there; None uses no folder."""
     from numba import cfunc, config
 
     cached, usual = folder is not None, config.CACHE_DIR  # type: ignore[attr-defined]
@@ -141,7 +141,7 @@ def _compiled(function: Any, signature: Any, folder: Path | None) -> Any:
     try:
         result = cfunc(signature, cache=cached)(function)
     finally:
-        config.CACHE_DIR = usual  # type: ignore[attr-defined]  # other code's cache lies elsewhere
+        config.CACHE_DIR = usual  # type: ignore[attr-defined]  # other users of Numba have their own folder
     if folder is not None:
         make_private(folder)
     assert result.address is not None

@@ -1,4 +1,4 @@
-"""Helper threads of the compiled forward pass. While one pass uses them, another runs without helpers."""
+"""Helper threads of the compiled forward pass. One pass at a time uses them; others run without helpers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MOST_LAYERS = 512
 
 
 class Crew:
-    """The helper threads of one process. They sleep between calls. A thread that misses a call does nothing.
+    """The helper threads of one process. They sleep between calls; one that wakes after a call does nothing.
 
-    take_part: the compiled forward pass. Its arguments are the address of the shared words, and that of a
-    `layout.CALL`, or 0 to help with the running call. multiply: returns the address of the compiled product
-    for a type of weights. attend: returns the address of the compiled attention for a head size.
+    take_part: the compiled forward pass. Its arguments are the addresses of the shared words and of a
+    `layout.CALL`; with 0 for the second, it helps with the running call. multiply: returns the address of the
+    compiled product for a type of weights. attend: that of the compiled attention for a head size.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Crew:
         self._words = np.zeros(shared_words(MOST_LAYERS), dtype=np.int64)
         self._lock = threading.Lock()
         self._asleep: list[threading.Lock] = []
-        if hasattr(os, "register_at_fork"):  # a forked process has none of the threads
+        if hasattr(os, "register_at_fork"):  # threads do not survive a fork
             os.register_at_fork(after_in_child=self._forget)
 
     def run(self, call: int, threads: int, layers: int) -> None:

@@ -1,4 +1,4 @@
-"""A decoder whose weights are packed for the compiled forward pass."""
+"""`CompiledDecoder`, a decoder whose weights are packed for the compiled forward pass, and its inputs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from specdec.models.partial_head import spread
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 ALONE = 1 << 23
-"""Up to this many bytes of weights x tokens, a forward pass runs on one thread, because two are no faster."""
+"""A pass runs on one thread if bytes of weights x tokens are at most this, because two are no faster then."""
 _LINE = 16
-"""float32 numbers in a cache line of the processor. Each thread's own memory is a number of whole lines."""
+"""float32 numbers in a cache line of the processor. Each thread's own memory is rounded up to whole lines."""
 
 
 class RowTable(NamedTuple):
     """The n new tokens of one text, as input of the compiled forward pass.
 
     table: one `layout.ROW` record per token, [n], with the addresses of its cache and its ancestors. longest:
-    the largest number of tokens to which a row attends. owners: the objects that own the memory at these
-    addresses, so that it is not freed before the table.
+    the largest number of tokens to which a row attends. owners: the objects whose memory is at these
+    addresses; the table holds them so that their memory is not freed.
     """
 
     table: np.ndarray
@@ -44,8 +44,8 @@ class RowTable(NamedTuple):
 class Ancestors(NamedTuple):
     """For each of n nodes, the pending nodes to which it attends.
 
-    nodes: int32 [n, most]; each row has the numbers of a node's ancestors, from the root down, and then its
-    own. counts: int32 [n], how many entries of each row are used. depth: the largest depth of a node.
+    nodes: int32 [n, most]; a row holds the numbers of a node's ancestors, from the root down, then the node's
+    own number. counts: int32 [n], the used entries of each row. depth: the largest depth of a node.
     """
 
     nodes: np.ndarray
@@ -88,7 +88,7 @@ def tree_rows(kv: Tensor, length: int, first: int, ancestors: Ancestors) -> RowT
 
 
 def prompt_rows(kv: Tensor, first: int, count: int) -> RowTable:
-    """The `RowTable` of `count` tokens from place `first` on. Each attends to all tokens up to itself."""
+    """The `RowTable` of `count` prompt tokens at places from `first` on; each attends to all up to itself."""
     table = _table(kv, first, count)
     table["prefix"] = np.arange(first + 1, first + 1 + count)
     return RowTable(table, first + count, (kv,))
@@ -105,9 +105,9 @@ def _table(kv: Tensor, first: int, count: int) -> np.ndarray:
 class CompiledDecoder:
     """A Llama, Mistral, Qwen 2 or Qwen 3 whose forward pass is one compiled call.
 
-    Sums, cache and logits are float32, however the weights are stored. kv_shape: see `LeanDecoder`. kind: the
-    number type of the packed weights. stored: the `packed_tensors` of the same model; None packs its weights
-    now. Raises ValueError if the compiled forward pass is missing or does not support the model.
+    Sums, cache and logits are float32, whatever the type of the weights. kv_shape: see `LeanDecoder`. kind:
+    the type of the packed weights. stored: the `packed_tensors` of this model from an earlier run; None packs
+    its weights now. ValueError if the compiled forward pass is missing or does not support the model.
     """
 
     def __init__(self, model: transformers.PreTrainedModel, stored: Mapping[str, Tensor] | None = None):
@@ -116,7 +116,7 @@ class CompiledDecoder:
             raise ValueError("there is no memory for a packed copy of the weights")
         embedding = model.get_input_embeddings().weight
         if embedding.device.type != "cpu" or embedding.dtype not in DTYPES:
-            raise ValueError("the compiled forward is for models on a CPU, of at most 32 bits a number")
+            raise ValueError("the compiled forward pass needs weights on a CPU, of at most 32 bits each")
         matrices = [m.weight.detach() for m in model.modules() if isinstance(m, nn.Linear)]
         self.kind = kind_of(matrices)
         even = not any(matrix.shape[1] % 2 for matrix in matrices)
@@ -129,12 +129,12 @@ class CompiledDecoder:
         """Take sizes and rotary angles from a model or an `Outline`, and pack its matrices."""
         config, layers, attention = model.config, model.model.layers, model.model.layers[0].self_attn
         if len(layers) > MOST_LAYERS:
-            raise ValueError(f"the compiled forward runs at most {MOST_LAYERS} layers, not {len(layers)}")
+            raise ValueError(f"the compiled forward pass has at most {MOST_LAYERS} layers, not {len(layers)}")
         if config.hidden_act != "silu":
-            raise ValueError(f"the compiled forward supports only silu, not {config.hidden_act!r}")
+            raise ValueError(f"the compiled forward pass supports only silu, not {config.hidden_act!r}")
         threads = crew()
         if threads is None:
-            raise ValueError("the compiled forward is not available")
+            raise ValueError("the compiled forward pass is not available")
         self._crew = threads
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
         self.size = attention.head_dim
@@ -148,7 +148,7 @@ class CompiledDecoder:
 
     def _extend_rotation(self, count: int) -> None:
         """Make sure that the rotary table (cosines and sines) covers at least the first `count` positions."""
-        with self._growing:  # two threads may ask for different counts, and the larger table must stay
+        with self._growing:  # of tables that two threads make, the larger one must stay
             if count <= len(self._rotation):
                 return
             count = max(512, 1 << (count - 1).bit_length())
@@ -233,11 +233,11 @@ class CompiledDecoder:
         return packed, self.kind, self._limit(linear, packed)
 
     def _limit(self, linear: nn.Linear, packed: Packed) -> int:
-        """The number of outputs that are written to the result; for the output layer also padding outputs."""
+        """How many outputs are written to the result: those without padding; for the output layer, all."""
         return packed.outputs if linear is self._output else linear.weight.shape[0]
 
     def packed_tensors(self) -> dict[str, Tensor]:
-        """The tensors of all packed matrices. Names are the matrix's number and the part: "0.weights"."""
+        """The tensors of all packed matrices, named by matrix number and part, such as "0.weights"."""
         return {
             f"{number}.{name}": part
             for number, packed in enumerate(self._matrices)
@@ -245,7 +245,7 @@ class CompiledDecoder:
             if part is not None
         }
 
-    @one_thread()  # torch's threads would occupy the processors of the compiled call's helper threads
+    @one_thread()  # torch's threads would take processors from the compiled call's helper threads
     def forward(self, token_ids: Tensor, texts: Sequence[RowTable], scored: int) -> Tensor:
         """Logits [scored, vocabulary] float32 of the first `scored` tokens; keys and values go to the caches.
 
@@ -291,7 +291,7 @@ class CompiledDecoder:
         return self.scored_ids + -self.scored_ids % at.LANES
 
     def _logits(self, x: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002  # `FrequentFirst` needs x
-        """Logits [scored, vocabulary] from `_run`'s results: x [rows, width], logits [scored, columns]."""
+        """Logits [scored, vocabulary]. x [rows, width], logits [scored, columns]: the results of `_run`."""
         return spread(logits[:, : self.scored_ids], self._output)
 
     def _embedded(self, token_ids: Tensor) -> Tensor:
@@ -302,7 +302,7 @@ class CompiledDecoder:
         """Sizes of scratch memory, in float32 numbers: the shared part, and each thread's own part."""
         columns = (self.heads + 2 * self.kv_heads) * self.size
         between = rows * (columns + self.heads * self.size + self.inner)
-        # a norm's results and the same rounded, or the rounded inputs of another product
+        # room for a norm's results and their rounded copy, or for another product's rounded inputs
         inputs = max(2 * self.width, self.heads * self.size, self.inner)
         own = max(rows * (2 * at.PART + inputs), longest, self.size)
         return _in_lines(between), _in_lines(own)
@@ -319,8 +319,8 @@ class CompiledDecoder:
 
 
 def _floats(*shape: int) -> Tensor:
-    """Uninitialised memory for float32 numbers. torch's default dtype can't be relied on: transformers
-    changes it for the whole process while another thread loads a model."""
+    """Uninitialised memory for float32 numbers. The dtype is stated, because transformers changes torch's
+    default dtype for the whole process while another thread loads a model."""
     return torch.empty(*shape, dtype=torch.float32)
 
 

@@ -1,18 +1,18 @@
 """The forward pass of a Llama-like decoder over a few rows (tokens) as one compiled call on several threads.
 
-A forward pass is a list of phases. In each phase, threads take parts of the work by a shared counter, and the
-phase ends when all parts are done. A helper that wakes up late takes parts of the phases that remain, so no
-thread waits for it.
+A forward pass is a sequence of phases. The work of a phase is cut into parts, which threads take by a shared
+counter, and the phase ends when all parts are done. A helper thread that wakes up late takes parts of the
+remaining phases, so no thread waits for it.
 
     per layer    qkv  ->  rotate, into the cache  ->  attention  ->  out  ->  gate, up  ->  down    then: head
     parts:       strips          a row         a row and a head    strips     strips       strips      strips
 
-A strip is 64 outputs of a product. A thread takes several adjacent strips at once, fewer towards the end.
-Their weights lie one after the other, so the processor reads ahead without a pause between two strips.
+A strip is 64 outputs of a product. A thread takes several adjacent strips at once, fewer towards the end of a
+phase. Their weights lie one after the other in memory, so the processor reads ahead from strip to strip.
 
-A row's numbers do not depend on the other rows or on the threads: products add inputs in their order
-(`tiles`), and attention takes a row's keys in the order of the text, first the prefix, then its ancestors. So
-a token has the same logits, to the bit, in every tree.
+A row's numbers depend neither on other rows nor on threads: a product adds its inputs in a fixed order
+(`tiles`), and attention takes a row's keys in the order of the text, first the prefix, then the ancestors. So
+a token's logits have the same bits in every tree.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from specdec.models.kernels.rounding import rounded
 from specdec.models.kernels.sums import total_of_squares
 
 SET, ADD, GATE = range(3)
-"""What a phase does with a product's sums: write them, add them, or combine them as silu(gate) * up."""
+"""What a phase does with a product's sums: write them, add them to the output, or write silu(gate) * up."""
 
 _ONE = np.float32(1)
 
 
 @inner(error_model="numpy")
 def _normed(row, count, norm, out):
-    """RMSNorm of one row [count], given by address. norm: address of the weights [count] and then epsilon."""
+    """RMSNorm of a row [count] into out. row, norm, out: addresses. norm: weights [count], then epsilon."""
     numbers, weight, into = floats(row, count), floats(norm, count + 1), floats(out, count)
     root = np.sqrt(total_of_squares(row, count) / np.float32(count) + weight[count])
     for i in range(count):
@@ -57,11 +57,10 @@ def _normed(row, count, norm, out):
 
 @inner()
 def _next_strips(number, strips, threads):
-    """The strips of the thread that got this number from the phase's shared counter: the first, and the end.
+    """(first, end) of the strips for the thread that got this number from the phase's shared counter.
 
-    A number gets half of a thread's equal share of the strips that lower numbers left, and at least one
-    strip. So the last turns are short, and all threads finish at nearly the same time. Both results are
-    equal if no strips are left.
+    If lower numbers leave n strips, this number gets 1 + n // (2 * threads) of them. So the last pieces of
+    work are small, and all threads finish at nearly the same time. If no strips are left, first = end.
     """
     first, end = 0, 0
     for _ in range(number + 1):
@@ -73,9 +72,9 @@ def _next_strips(number, strips, threads):
 def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own, threads):
     """One phase: a product of source [rows, inputs] with one matrix, or with several.
 
-    phase: address of the phase's words. matrix: address of the first `layout.MATRIX`. norm: address of the
-    weights of an RMSNorm that is applied to source first, or 0. out: rows of `across` numbers; the sums are
-    written there (SET), added (ADD), or written as silu(gate) * up (GATE). own: this thread's own memory.
+    phase: address of the phase's words. what: SET, ADD or GATE. matrix: address of the first `layout.MATRIX`.
+    norm: address of the weights of an RMSNorm that is applied to `source` first, or 0. out: address of the
+    result, rows of `across` numbers. own: address of this thread's own memory.
     """
     strips = matrix_record(matrix).all_strips
     x, spare, rounding, stride, fresh = source, own + 2 * rows * at.PART * 4, -1, 0, True
@@ -113,7 +112,7 @@ def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own, 
 
 @inner()
 def _multiply(matrix, strip, count, x, stride, rows, sums):
-    """Write the sums of `count` strips from `strip` on to sums [rows, PART]. stride: bytes of a row of x."""
+    """Write the sums of `count` strips, first `strip`, to sums [rows, PART]. stride: bytes of a row of x."""
     first = strip * at.STRIP
     blocks = min(count * at.STRIP, matrix.outputs - first) // at.LANES
     weights = matrix.weights + first // at.LANES * matrix.block_bytes
@@ -142,9 +141,9 @@ def _complete(sums, matrix, first):
 
 @inner()
 def _hand_over(what, count, sums, up, out):
-    """Write, add or gate `count` sums of one row to `out`.
+    """Bring `count` sums of one row to `out`, as `what` says (SET, ADD or GATE).
 
-    up: address of the sums of the up projection, where `sums` has those of the gate.
+    up: for GATE, the address of the up projection's sums; `sums` then has those of the gate.
     """
     row, into = floats(sums, count), floats(out, count)
     if what == GATE:
@@ -176,7 +175,7 @@ def _gate(gate, up, out):
 
 @inner()
 def _rotated(head, cos, sin, into):
-    """The rotary embedding of one head. The first half of sin is stored with a minus sign."""
+    """Write a head with its rotary embedding to `into`. The first half of `sin` is already negated."""
     half = len(head) // 2
     for i in range(half):
         low, high = head[i], head[half + i]
@@ -243,10 +242,10 @@ def _attend(phase, plan, number, call, qkv, mixed, own):
 
 @inner()
 def _work(shared):
-    """Take part in all phases of the current call, unless other threads use all of its scratch memory.
+    """Take part in all phases of the current call, unless other threads already have all of its memory.
 
-    A helper that an earlier call woke may arrive during a call with memory for fewer threads. A thread for
-    which no memory is left returns at once. If it is the calling thread, `take_part` waits for the helpers.
+    A helper that an earlier call woke may arrive during this call, which may have memory for fewer threads.
+    A thread without memory returns at once; if it is the calling thread, `take_part` waits for the helpers.
     """
     call = call_record(load_word(shared + 8 * at.GIVEN))
     thread = add_to_word(shared + 8 * at.NUMBER, 1)

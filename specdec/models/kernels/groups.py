@@ -1,20 +1,20 @@
 """Products with weights of four to eight bits: integer sums within a group of inputs, then float32 sums.
 
 The inputs of a matrix are rounded to int8 in groups of 32 (`rounding`). A token's inputs are stored group by
-group, each as
+group. A group is stored as
 
     int8 [32]    the rounded inputs
-    float32      the group's step
-    4 bytes      for each scale of the weights: int32 -offset * (sum of the scale's inputs), or, if the
-                 weights have minima, float32 step * (sum of the scale's inputs)
+    float32      the group's step: an input is about step * rounded input
+    4 bytes      for each scale of the weights: int32 -offset * (sum of the scale's rounded inputs), or, if
+                 the weights have minima, float32 step * (sum of the scale's rounded inputs)
 
 Each output adds its groups in order. Products of inputs that share a scale are first added as integers. This
-is exact: the bits do not depend on the order or the instructions. Then the output adds
+is exact, whatever the order and the instructions. Then the output adds
 
     integer sum * (scale * step)    and, where there are minima,    minimum * (step * sum)
 
-each by one fused multiply-add. The weights of a group are unpacked once, and then multiplied with the group's
-inputs of one row (token) after another. The sums stay in memory, because the registers are full of weights.
+each by one fused multiply-add. A group's weights are unpacked once, then multiplied with the inputs of one
+row (token) after the other. Sums stay in memory, as weights fill the registers. Instructions by processor:
 
     VNNI    `vpdpbusd` adds the products of four inputs in one instruction
     AVX2    `vpmaddubsw` adds pairs of products as int16, which become int32 before they could overflow
@@ -53,7 +53,7 @@ PAIRED = has("avx2")
 WIDTH = LANES if WIDE or not PAIRED else LANES // 2
 """The number of outputs in a register."""
 AHEAD = 4096
-"""How many bytes ahead weights are prefetched."""
+"""Weights are prefetched this many bytes before they are used."""
 POINTERS = {
     kind: types.CPointer(types.UniTuple(types.int8, number + 1)) for number, kind in enumerate(QUANTISED)
 }
@@ -64,15 +64,15 @@ _WORDS, _FLOATS = ir.VectorType(INT, WIDTH), ir.VectorType(FLOAT, WIDTH)
 _BYTES, _SHORTS = ir.VectorType(_BYTE, 4 * WIDTH), ir.VectorType(ir.IntType(16), 2 * WIDTH)
 _HALVES = ir.VectorType(ir.HalfType(), WIDTH)
 _SIDES = LANES // WIDTH
-"""The number of sides of a block. A side is the outputs whose sums fill one register."""
+"""The number of sides of a block. A side consists of the `WIDTH` outputs whose sums fill one register."""
 
 
 @intrinsic
 def add_block(typingctx, weights, start, units, x, x_stride, rows, out):  # noqa: ARG001
     """Add the products of x [rows, inputs] and a block of weights to out [rows, `PART`].
 
-    weights: a pointer of one of `POINTERS`. start: bytes before the block. units: number of its units, which
-    `layout.Quantised` defines. x, out: addresses, int64. x_stride: bytes of a row of x.
+    weights: a pointer of one of `POINTERS`. start: the block's offset in bytes. units: the number of units
+    (`layout.Quantised`) in the block. x, out: addresses, int64. x_stride: bytes of a row of x.
     """
 
     def codegen(_context, builder, signature, values):
@@ -142,8 +142,8 @@ def _add_group(builder, kind, group, x, x_stride, rows, out):
 def _add_row(builder, kind, parts, line, sums):
     """Add the products of a row's group of inputs to the sums at an address.
 
-    parts: for each scale of the group, its weights, its value for each output of a side, and the outputs'
-    minima or None. line: the address of the row's group.
+    parts: for each scale of the group, the weights that it scales, its value for each output of a side, and
+    these outputs' minima or None. line: the address of the row's group.
     """
     result = load(builder, sums, _FLOATS)
     step = _same(builder, behind(builder, line, GROUP), FLOAT)
@@ -163,7 +163,7 @@ def _same(builder, place, kind):
 
 
 def _scales(builder, kind, place, factors):
-    """Each output's scale, and its minimum or None. place: the address of int8 scales, if factored."""
+    """For each output of a side, the scale, and the minimum or None. place: address of the int8 scales."""
     result = factors
     if kind.factored:
         result = []
@@ -200,11 +200,11 @@ def _unpacked(builder, kind, weights, side, vector):
 
 
 def _dots(builder, kind, weights, place, total):
-    """`total` plus the products of weights (four inputs in a vector) and the row's inputs at this address."""
+    """`total` plus the products of weights (four inputs in each vector) and the row's inputs at `place`."""
     if PAIRED and not VNNI:
         return _paired_dots(builder, kind, weights, place, total)
     add = _four_dots if VNNI else _single_dots
-    totals = [total, constant(_WORDS, 0)]  # two sums, because an addition waits for the one before
+    totals = [total, constant(_WORDS, 0)]  # two sums, because each addition waits for the last one to its sum
     for vector, weight in enumerate(weights):
         totals[vector % 2] = add(builder, totals[vector % 2], weight, behind(builder, place, 4 * vector))
     return builder.add(*totals)
@@ -245,7 +245,7 @@ def _paired_dots(builder, kind, weights, place, total):
 
 
 def multiply_groups(weights, block_bytes, units, x, x_stride, rows, out, blocks):
-    """Write the sums of up to `PART` outputs for all rows to out [rows, PART], and nothing to other columns.
+    """Write the sums of `blocks` blocks of outputs, for all rows, to the first columns of out [rows, PART].
 
     weights: a pointer of one of `POINTERS`. block_bytes, units: size of a block. x_stride: bytes of a row.
     """

@@ -1,4 +1,4 @@
-"""Memory of the compiled forward pass: types ("kinds") of weights, records, and words that threads share.
+"""The memory layout of the compiled forward pass: types ("kinds") of weights, records, and shared words.
 
 All fields of records are int64: sizes, or addresses of float32 numbers or of other records.
 """
@@ -18,19 +18,19 @@ KINDS = ("float32", "float16", "bfloat16", "int8")
 PAIRS = "bfloat16 pairs"
 """The type of bfloat16 weights whose inputs are rounded to bfloat16 as well, and multiplied in pairs."""
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, PAIRS: 4}
-"""For each type, the bytes of weights per output that one step of the loop over the inputs reads."""
+"""For each type, how many bytes of weights a step of the loop over the inputs reads for each output."""
 PER_STEP = {kind: 2 if kind == PAIRS else 1 for kind in BYTES}
-"""For each type, the number of inputs that one step of the loop takes."""
+"""For each type, the number of inputs that a step of the loop over the inputs takes."""
 DTYPES = {kind: "bfloat16" if kind == PAIRS else kind for kind in BYTES}
 """For each type, the name of torch's dtype in which the weights are stored."""
 GROUP = 32
-"""The number of inputs that are rounded to int8 together, for weights of a `Quantised` type."""
+"""For weights of a `Quantised` type, inputs are rounded to int8 in groups of this size, each with a step."""
 SMALLEST = np.float32(1e-30)
 """A group of inputs whose largest magnitude is at most this is rounded to zero."""
 
 
 def rounded_group_bytes(scaled: int) -> int:
-    """Bytes of a rounded group of 32 inputs: these inputs, their step, and a word for each scale of weights.
+    """Bytes of a rounded group: 32 inputs, their step, and a word for each scale of weights (see `groups`).
 
     scaled: the number of inputs that share a scale.
     """
@@ -46,10 +46,10 @@ class Quantised(NamedTuple):
     it is a float16 number.
 
     A unit of sixteen outputs is stored as
-        factors or scales     float16 [16], then those of the minima if the type has minima
-        whole numbers         if factored, int8 [span / scaled, 16], then those of the minima
-        32 inputs, repeated   the low four bits of q, then the bits above them; or q as uint8 [8, 16, 4]
-    The bits of these inputs lie in lines of uint8 [16 outputs, 4]. For byte j = 0 to 3 of an output:
+        factors or scales     float16 [16]; then float16 [16] for the minima if the type has minima
+        whole numbers         if factored, int8 [span / scaled, 16]; then as many for the minima
+        groups of 32 inputs   for each: the low four bits of q, then its other bits; or q as uint8 [8, 16, 4]
+    The bits of a group lie in lines of uint8 [16 outputs, 4]. For byte j = 0 to 3 of an output:
         low four bits, line i = 0 to 3   input 8 i + j in the low half of byte j, 8 i + 4 + j in the high half
         fifth bit, one line              input 4 n + j in bit n = 0 to 7 of byte j
         fifth and sixth bit, two lines   input 4 n + j in two bits from bit 2 (n % 4) on, byte j, line n // 4
@@ -63,7 +63,7 @@ class Quantised(NamedTuple):
 
     @property
     def offset(self) -> int:
-        """The number that is subtracted from each q; 0 where there are minima."""
+        """The number that is subtracted from each q; 0 if the type has minima."""
         return 0 if self.minima else 1 << (self.bits - 1)
 
     @property
@@ -73,7 +73,7 @@ class Quantised(NamedTuple):
 
     @property
     def head_bytes(self) -> int:
-        """Bytes of a unit before its q: its factors or scales, minima and int8 numbers."""
+        """Bytes of a unit before its first q: its factors or scales, and its int8 numbers."""
         return (2 + self.factored * self.scales) * LANES * (1 + self.minima)
 
     @property
@@ -88,7 +88,7 @@ class Quantised(NamedTuple):
 
     @property
     def rounding(self) -> int:
-        """A code for how inputs are rounded. Types with the same code can share the rounded inputs."""
+        """A number that says how inputs are rounded. Types with equal numbers can share rounded inputs."""
         return self.offset << 8 | self.scaled
 
 
@@ -115,14 +115,14 @@ MATRIX = np.dtype(
         *("column", "limit", "strips", "all_strips", "next"),
     )
 )
-"""The record of a packed matrix. weights, scales, bias: addresses, or 0. outputs: their number, padded to
-whole blocks. multiply: address of the compiled function for its type. block_bytes: bytes of a block. steps:
-the number of steps over the inputs, or of units of a `Quantised` type. rounding: `UNROUNDED`, `IN_PAIRS` or
-`Quantised.rounding`.
+"""The record of a packed matrix. weights, scales, bias: addresses, or 0. outputs: the number of outputs,
+padded to whole blocks. multiply: address of the compiled product for its type. block_bytes: bytes of a block.
+steps: the number of steps over the inputs, or of units of a `Quantised` type. rounding: `UNROUNDED`,
+`IN_PAIRS` or `Quantised.rounding`.
 
-Several matrices may form one product of the same inputs. column: where the sums of this matrix begin
-in a row of the result. limit: the number of sums. strips, all_strips: the number of strips of this matrix,
-and of the whole product. next: address of the next matrix of the product, or 0."""
+Several matrices with the same inputs may form one product. column: where the sums of this matrix begin in a
+row of the result. limit: the number of these sums. strips: the number of strips of this matrix. all_strips:
+that of the whole product. next: address of the next matrix of the product, or 0."""
 UNROUNDED, IN_PAIRS = 0, 1
 """How the inputs of a matrix are rounded: not at all, or to bfloat16 in pairs."""
 PLAN = np.dtype(
@@ -132,29 +132,29 @@ PLAN = np.dtype(
     )
 )
 """The record of a decoder. scale, rotation: addresses of attention's factor and of the rotary table. attend:
-address of the compiled `attention.attend` for its head size. layers: their number. layer_table: address of
-the `LAYER` records. norm: address of the weights, then epsilon. head: address of the output `MATRIX`."""
+address of the compiled `attention.attend` for its head size. layers: the number of layers. layer_table:
+address of the `LAYER` records. norm: address of the last norm. head: address of the output `MATRIX`."""
 LAYER = np.dtype(
     _integers(
         *("attention_norm", "q_norm", "k_norm", "mlp_norm"),
         *("qkv", "out", "gate_up", "down"),
     )
 )
-"""The record of a layer: addresses of its norms, and of the first `MATRIX` of each product."""
+"""The record of a layer: addresses of norms (weights, then epsilon), and of each product's first `MATRIX`."""
 CALL = np.dtype(
     _integers("plan", "rows", "x", "table", "logits", "scored", "scratch", "own", "own_bytes", "threads")
 )
-"""The record of a forward pass. table: address of the `ROW` records. scored: number of first rows that get
+"""The record of a forward pass. table: address of the `ROW` records. scored: only this many first rows get
 logits. scratch: address of the memory that threads share. own: address of the first thread's own memory.
-own_bytes: bytes of each thread's own memory. threads: the number of threads with such memory."""
+own_bytes: bytes of each thread's own memory. threads: for how many threads there is own memory."""
 ROW = np.dtype(_integers("cache", "capacity", "place", "prefix", "line", "count"))
-"""A row: one token of a forward pass. cache, capacity: address of its cache and number of its places. place:
-where its keys and values go. prefix: the number of first places to which it attends. line, count: address
-(int32) and number of the pending nodes to which it attends."""
+"""A row: one token of a forward pass. cache: address of its text's cache. capacity: the cache's places.
+place: where its keys and values go. prefix: it attends to this many first places. line: address of int32
+[count], the numbers of the pending nodes to which it attends."""
 LAYER_BYTES, ROW_BYTES = LAYER.itemsize, ROW.itemsize
 
-# Indices of the shared words: whether helpers may join, how many are active, how many threads have taken
-# part, the call's address, and the words of the phases. No two lie in one line of a processor's cache.
+# Indices of shared words. OPEN: may helpers join? ACTIVE: number of active helpers. NUMBER: number of threads
+# that have joined. GIVEN: the call's address. PHASES: the first phase's words. Each has its own cache line.
 OPEN, ACTIVE, NUMBER, GIVEN, PHASES = 0, 8, 16, 24, 32
 # A phase counts its taken and its done parts in two words; PHASE is the distance to the next phase.
 TAKEN, DONE, PHASE = 0, 1, 8

@@ -1,7 +1,7 @@
-"""Packs matrices for `tiles`, in the smallest type that holds all numbers of a model exactly.
+"""Packs matrices for `tiles`, in the smallest type that holds all weights of a model exactly.
 
-The float32 weights of a checkpoint that was saved in half precision all fit in half precision, so that only
-half the bytes must be read. Weights that `round_rows` rounded take one byte.
+If a checkpoint was saved in half precision, its weights fit in half precision also when they are loaded as
+float32, so only half the bytes must be read. Weights that `round_rows` rounded take one byte.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from specdec.models.kernels.layout import (
 )
 
 STEPS = 127
-"""The number of steps of an int8 weight on either side of zero."""
+"""int8 weights are whole numbers from -`STEPS` to `STEPS`."""
 _FEW_ROWS = 4
 
 
@@ -78,7 +78,7 @@ def kind_of(weights: list[Tensor]) -> str:
 
 
 def _holds(kind: str, weight: Tensor) -> bool:
-    # the first rows rule out most kinds; a look at all rows of a large model takes seconds
+    # a few rows rule out most kinds, because comparing all rows of a large model takes seconds
     return _holds_rows(kind, weight[:_FEW_ROWS]) and _holds_rows(kind, weight)
 
 
@@ -98,7 +98,7 @@ def row_steps(weight: Tensor) -> Tensor:
 
 
 def round_matrices(model: nn.Module) -> None:
-    """Round the weights of all linear layers in place; an embedding tied to one is then rounded as well."""
+    """Round the weights of all linear layers in place. A tied embedding is the same tensor, so it changes."""
     for module in model.modules():
         if isinstance(module, nn.Linear):
             round_rows(module.weight)
@@ -106,6 +106,6 @@ def round_matrices(model: nn.Module) -> None:
 
 @torch.no_grad()
 def round_rows(weight: Tensor) -> None:
-    """Round a matrix [outputs, inputs] in place, so that each row has int8 multiples of a step of its own."""
+    """Round a matrix [outputs, inputs] in place: a row's weights become int8 multiples of the row's step."""
     steps = row_steps(weight)[:, None]
     weight.copy_((weight.float() / steps).round().clamp_(-STEPS, STEPS) * steps)

@@ -1,4 +1,4 @@
-"""Features of the processor that Numba compiles for: this one, or the one that Numba's settings name."""
+"""Features of the processor for which Numba compiles: this one, unless Numba's settings name another."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numba.core.codegen import get_host_cpu_features
 
 
 def has(feature: str) -> bool:
-    """Whether the processor has a feature, by LLVM's name. `NUMBA_CPU_FEATURES` overrides the real list."""
+    """Whether the processor has a feature, by LLVM's name. If `NUMBA_CPU_FEATURES` is set, only it counts."""
     features = config.CPU_FEATURES  # type: ignore[attr-defined]  # made from the environment
     if features is not None:
         return f"+{feature}" in features.split(",")
-    return f"+{feature}" in get_host_cpu_features().split(",")  # Numba leaves out some features
+    return f"+{feature}" in get_host_cpu_features().split(",")  # without those that Numba turns off
 
 
 def multiplies_and_adds() -> bool:
-    """Whether the processor has fused multiply-add. Without it, LLVM would call a function each time."""
+    """Whether the processor has fused multiply-add. Otherwise LLVM calls a slow function for each."""
     return platform.machine().lower() in ("arm64", "aarch64") or has("fma")
 
 

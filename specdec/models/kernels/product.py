@@ -1,4 +1,4 @@
-"""A matrix product by the compiled tiles outside of a forward pass. Its bits are equal on every processor."""
+"""A matrix product by `tiles` outside of a forward pass. The result has the same bits on every processor."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MULTIPLY = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 8)
 def product(x: Tensor, weight: Tensor, kind: str, address: int | None = None) -> Tensor:
     """x [rows, inputs] float32 times the transposed weight [outputs, inputs], as float32 [rows, outputs].
 
-    kind: the type in which the weight is packed. address: of a compiled `tiles.multiply` for this type; None
-    takes the one of the compiled forward pass, which must be available (`compiled.crew`).
+    kind: the type in which the weight is packed. address: that of a compiled `tiles.multiply` for this type;
+    None uses that of the compiled forward pass, which must be available (`compiled.crew`).
     """
     threads = compiled.crew()
     assert address or threads, "there are no compiled products"

@@ -12,8 +12,8 @@ from specdec.models.kernels.layout import GROUP, LANES, QUANTISED, SMALLEST
 class Fields(NamedTuple):
     """A quantised matrix [outputs, inputs] in parts; `layout.Quantised` defines the terms.
 
-    q: uint8 [outputs, inputs]. factors: float16 [outputs, units, 1 or 2], for the scales, and for the minima
-    if the type has some. wholes: int8 [outputs, scales of a row, 1 or 2] if scales are factored, else None.
+    q: uint8 [outputs, inputs]. factors: float16 [outputs, units, 1 or 2], first for scales, then for minima
+    if the type has minima. wholes: int8 [outputs, scales of a row, 1 or 2] if scales are factored, else None.
     """
 
     q: np.ndarray
@@ -36,13 +36,13 @@ class Fields(NamedTuple):
 def rounded_fields(values: np.ndarray, kind: str) -> Fields:
     """Quantise a matrix [outputs, inputs] to a type (`kind`) with neither minima nor factored scales.
 
-    In each group, a first scale maps the number of largest magnitude to the lowest whole number that is used,
-    and all numbers are rounded with it. The stored scale is then chosen for the smallest squared error.
+    In each group, a first scale maps the number of largest magnitude to the lowest whole number in use. All
+    numbers are rounded with it to q. The stored scale is then the one with the smallest squared error.
     """
     quantised = QUANTISED[kind]
     groups = values.reshape(len(values), -1, quantised.scaled)
     largest = np.take_along_axis(groups, np.abs(groups).argmax(-1)[..., None], -1)
-    # as in ggml, four bits use the lowest whole number of their range, and eight bits do not
+    # as in ggml: four bits use -8 to 7, and eight bits use -127 to 127
     lowest = -quantised.offset if quantised.bits == 4 else 1 - quantised.offset
     with np.errstate(divide="ignore"):
         turned = np.where(np.abs(largest) > SMALLEST, np.float32(lowest) / largest, np.float32(0))
@@ -50,13 +50,13 @@ def rounded_fields(values: np.ndarray, kind: str) -> Fields:
     squares = np.square(integers).sum(-1)
     scales = (integers * groups).sum(-1) / np.maximum(squares, 1)
     q = (integers + quantised.offset).astype(np.uint8).reshape(values.shape)
-    with np.errstate(over="ignore"):  # an infinite scale is refused where it is stored
+    with np.errstate(over="ignore"):  # the code that stores scales refuses infinite ones
         factors = scales[..., None].astype(np.float16)
     return Fields(q, factors, None)
 
 
 def blocks_of(fields: Fields, kind: str) -> np.ndarray:
-    """Packs a matrix [outputs, inputs] as uint8 [blocks, units, bytes of a unit], with padding outputs."""
+    """Packs a matrix as uint8 [blocks, units, bytes of a unit]; outputs are padded to whole blocks."""
     quantised, (outputs, inputs) = QUANTISED[kind], fields.q.shape
     count, units = -(-outputs // LANES), inputs // quantised.span
     q = _side_by_side(fields.q.view(np.uint32).reshape(outputs, units, -1), count)  # four inputs in a word
@@ -109,7 +109,7 @@ def chosen_outputs(blocks: np.ndarray, kind: str, ids: np.ndarray) -> np.ndarray
 
 
 def fields_of(blocks: np.ndarray, kind: str) -> Fields:
-    """Unpacks a matrix [blocks, units, bytes]: the reverse of `blocks_of`. Padding outputs stay."""
+    """Unpacks a matrix [blocks, units, bytes]: the reverse of `blocks_of`, but with the padding outputs."""
     quantised, (count, units, _) = QUANTISED[kind], blocks.shape
     parts, outputs = 1 + quantised.minima, count * LANES
     end_of_factors = 2 * LANES * parts

@@ -14,7 +14,7 @@ from specdec.models.kernels.vectors import FLOAT, INT, call, constant, load, spl
 
 _STEP = np.float32(1 / 127)
 _WHOLE = 3 << 22
-"""Added to a float32 below 2 ** 22, this leaves the nearest whole number, ties to even, in the last bits."""
+"""A float32 below 2 ** 22 plus this has the nearest whole number, ties to even, in its last bits."""
 _HALF = at.GROUP // 2
 _BYTE = ir.IntType(8)
 _group_bytes = inner()(at.rounded_group_bytes)
@@ -39,7 +39,7 @@ def rounded(rounding, rows, inputs, source, spare):
 def _round(source, out, count):
     """Round float32 numbers to the nearest bfloat16, ties to even.
 
-    out: bfloat16 where pairs are multiplied by one instruction, and otherwise float32.
+    out: as bfloat16 if the processor multiplies pairs by one instruction (`DOTS`), else as float32.
     """
     bits, words, halves = small_ints(source, count), small_ints(out, count), shorts(out, count)
     for i in range(count):
@@ -77,7 +77,7 @@ def _round_group(typingctx, source, out):  # noqa: ARG001
         words, numbers = ir.VectorType(INT, at.GROUP), ir.VectorType(FLOAT, at.GROUP)
         bits = load(builder, source, words)
         unsigned = builder.and_(bits, constant(words, 0x7FFFFFFF))
-        # the bits of numbers without signs are ordered like the numbers
+        # without signs, bits compared as integers are ordered like the numbers
         highest = call(builder, f"llvm.vector.reduce.smax.v{at.GROUP}i32", INT, unsigned)
         largest = builder.bitcast(highest, FLOAT)
         usable = builder.fcmp_ordered(">", largest, ir.Constant(FLOAT, float(at.SMALLEST)))

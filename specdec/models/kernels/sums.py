@@ -1,10 +1,10 @@
 """Sums of float32 numbers in one fixed order, as vector code for LLVM.
 
 LLVM would choose the order of a sum by the width of the processor's registers, so different processors would
-round differently. Here the code fixes the order: there are four sums of 16 lanes. While 64 numbers are left,
+round differently. This module fixes the order: there are four sums of 16 lanes. While 64 numbers are left,
 lane i of sum s adds number 16 s + i of the next 64. The four sums are added in pairs, and the lanes of the
-result by halves. The remaining numbers go eight at a time into eight lanes, the first of which begins with
-the sum so far. These lanes are added by halves as well, and the last few numbers one by one.
+result by halves. Then eight lanes, of which the first starts with the sum so far, add the remaining numbers
+eight at a time. These lanes are added by halves as well, and the last few numbers one by one.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def _summed(builder, address, count, add):
 
 
 def _repeat(builder, address, times, places, add):
-    """Emits a loop of `times` steps. Each step reads one number per place, in order from `address`. `add`
-    adds this number to the sum at that place."""
+    """Emits a loop of `times` steps. A step reads one number (or vector) for each place, in order from
+    `address`, and adds it by `add` to the sum at this place."""
     kind = places[0].type.pointee
     size = getattr(kind, "count", 1)
     with for_range(builder, times) as loop:

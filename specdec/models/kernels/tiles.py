@@ -4,13 +4,13 @@ A matrix [outputs, inputs] is stored in blocks of `LANES` outputs, each block in
 
     weights    block 0: [input 0: outputs 0..15] [input 1: outputs 0..15] ...    block 1: ...
 
-A row is the input of one token. In the type `PAIRS` each output has the weights of inputs 0 and 1 side by
-side, then those of 2 and 3, and so on. A step of the loop takes such a pair, input 1 before input 0.
+A row is the input of one token. In the type `PAIRS`, the weights of inputs 0 and 1 lie side by side for each
+output, then those of 2 and 3, and so on. A step of the loop takes one pair, input 1 before input 0.
 
-The registers hold a tile: the sums of up to `MOST_ROWS` rows by one or a few blocks. A tile reads each weight
-once for all its rows and prefetches later weights. An output adds its inputs in this fixed order, by one
-fused multiply-add for each: its bits do not depend on the number of rows, tiles or threads. LLVM splits a
-vector of sixteen into registers of the processor (two with AVX2, one with AVX-512, four with NEON).
+The registers hold a tile: the sums of up to `MOST_ROWS` rows by one or a few blocks. The code of a tile reads
+each weight once for all its rows and prefetches later weights. An output adds its inputs in a fixed order,
+each by one fused multiply-add, so its bits do not depend on the number of rows, tiles or threads. LLVM splits
+a vector of sixteen into registers of the processor (two with AVX2, one with AVX-512, four with NEON).
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from specdec.models.kernels.vectors import (
 
 WIDE = has("avx512f")
 DOTS = has("avx512bf16")
-"""Whether the processor has an instruction that adds both products of a pair. It rounds after the second
-number of the pair, then after the first, as two fused multiply-adds do. So the sums have the same bits with
-and without this instruction, except that it treats numbers below 2 ** -126 as 0."""
+"""Whether the processor has an instruction that adds both products of a pair. It adds the second product and
+rounds, then adds the first and rounds, as two fused multiply-adds do. So sums have the same bits with and
+without this instruction, except that it treats numbers below 2 ** -126 as 0."""
 BLOCKS = (4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2) if WIDE else (4, 2, 2, 1, 1, 1)
-"""The number of blocks in a tile of 1, 2, 3, ... rows. An addition to a sum waits for the one before, so a
+"""The number of blocks in a tile of 1, 2, 3, ... rows. Each addition to a sum waits for the last one, so a
 tile has several sums. They take up to 24 of 32 registers with AVX-512 and NEON, 12 of 16 with AVX2."""
 MOST_ROWS = len(BLOCKS)
 UNROLLED = 4
-"""The number of steps per iteration of the loop."""
+"""The number of steps in one iteration of the compiled loop."""
 AHEAD = 2048
-"""How many bytes ahead weights are prefetched."""
+"""Weights are prefetched this many bytes before they are used."""
 
 _SUMS = ir.VectorType(FLOAT, LANES)
 
@@ -89,12 +89,12 @@ POINTERS = {
 }
 """Types of the weights' addresses. `multiply` is compiled once for each type of weights in use."""
 _ARGUMENTS = ("weights", "x", "x_stride", "out", "out_stride", "steps")
-"""Arguments of a tile's code, int64: addresses, strides between rows in bytes, and the number of steps."""
+"""Arguments of a tile's function, all int64: addresses, bytes from row to row, and the number of steps."""
 
 
 @intrinsic
 def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, steps):  # noqa: ARG001
-    """out[rows, 16 blocks] = x[rows, inputs] times weights in blocks; strides in bytes, addresses as int64.
+    """out [rows, 16 x blocks] = x [rows, inputs] times some blocks of weights. All strides are in bytes.
 
     weights: a pointer of one of `POINTERS`. start: bytes before the first block. rows: 1 to `MOST_ROWS`.
     blocks: one of `_block_counts(rows)`.
@@ -116,8 +116,8 @@ def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, 
 
 
 def _block_counts(rows: int) -> set[int]:
-    """The numbers of blocks that a tile of `rows` rows can have: `BLOCKS` for `rows` and for one row more
-    (rows are split into almost equal tiles), and 1 at the end of a part."""
+    """The numbers of blocks that a tile of `rows` rows can have: those of `BLOCKS` for `rows` and `rows` + 1,
+    because tiles of one product may differ by one row, and 1 for the last blocks of a part."""
     return {1, *BLOCKS[rows - 1 : rows + 1]}
 
 
@@ -184,7 +184,7 @@ def _numbers(kind):
 
 
 def _added(builder, total, weights, numbers):
-    """`total` plus the product of weights and numbers, or plus both products if these are pairs."""
+    """`total` plus weights times numbers; if both are vectors of pairs, plus both products of each pair."""
     if DOTS and weights.type == _PAIRED:
         pairs = builder.bitcast(numbers, _PAIRED)
         return call(builder, "llvm.x86.avx512bf16.dpbf16ps.512", _SUMS, total, weights, pairs)
@@ -192,7 +192,7 @@ def _added(builder, total, weights, numbers):
 
 
 def _factors(builder, kind, weights):
-    """The weights of a step as float32 vectors, one for each input; with `DOTS`, pairs stay pairs."""
+    """A step's weights as float32 vectors, one for each input; with `DOTS`, one vector of pairs."""
     wide = ir.VectorType(INT, LANES)
     if kind == "float32":
         return [weights]

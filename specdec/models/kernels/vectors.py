@@ -1,4 +1,4 @@
-"""Operations on vectors, loops and functions that the generators of compiled code share."""
+"""Functions that emit LLVM code: operations on vectors, loops, and calls. The other modules share them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ LINE = 64
 
 
 def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
-    """Load the cache line at an address into the cache; an address beyond the end does no harm."""
+    """Load the cache line at an address into the processor's cache; an invalid address does no harm."""
     pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, INT, INT, INT])
     instruction = builder.module.declare_intrinsic("llvm.prefetch", (pointer.type,), kind)

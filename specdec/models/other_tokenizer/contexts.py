@@ -1,9 +1,9 @@
 """A text of target tokens in the draft's own tokenization.
 
-The text is cut before each word, and each word is encoded separately. Nearly all tokenizers cut there too;
-then the result is the encoding of the whole text. The tokens of a word that has ended never change. Only the
-last word is encoded again when the text grows. The tokenization is a function of the target's tokens
-alone: it does not depend on rounds, on trees, or on the pieces in which a prompt is read.
+The text is cut before each word, and each word is encoded separately. Nearly all tokenizers make the same
+cuts; their result is the encoding of the whole text. The tokens of a finished word never change. Only the
+last word is encoded again when the text grows. The tokenization depends on the target's tokens alone, and not
+on rounds, on trees, or on the pieces in which a prompt is read.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _LONGEST = 64
 """A text without spaces is cut after this many characters."""
 _REMEMBERED = 1 << 16
 _LEADS = ("", "\n", "a", ".\n")
-"""Texts that are put before a word, so that it is encoded like the middle of a text."""
+"""Texts to put before a word, so that it is encoded as inside a text. `_PROBES` are tried to choose one."""
 _PROBES = (" a", " the", " b", "a", "b", ".")
 
 
 class Context(NamedTuple):
     """A text, or the last part of one, in the draft's tokens.
 
-    ids: of the words that have ended. word: the last word. partial: the bytes of an unfinished character
-    after the last word. at_start: whether the last word begins the whole text.
+    ids: draft ids of all finished words. word: the last word, as text. partial: the bytes of an unfinished
+    character after it. at_start: whether the last word is also the first word of the text.
     """
 
     ids: tuple[int, ...]
@@ -85,7 +85,7 @@ class Retokenizer:
         return context
 
     def ids(self, context: Context) -> tuple[int, ...]:
-        """The draft ids of a context, at least one. A longer text may change those of the last word."""
+        """The draft ids of a context, at least one. Those of its last word may change when the text grows."""
         return self._ids(context) or self._without_text
 
     def _ids(self, context: Context) -> tuple[int, ...]:
@@ -106,7 +106,7 @@ class Retokenizer:
         return Context(tuple(ids), word, decoder.getstate()[0], at_start)
 
     def _with_special(self, context: Context, token_id: int) -> Context:
-        """The context after a token without a string, which ends the word. The draft may lack this token."""
+        """The context after a token without a string, which ends a word. The draft may lack this token."""
         special = self._special.get(token_id)
         ids = self._ids(context)
         if context == self.start and special in (None, *ids[-1:]):
@@ -114,7 +114,7 @@ class Retokenizer:
         return Context(ids if special is None else (*ids, special))
 
     def _encode(self, word: str, at_start: bool) -> tuple[int, ...]:
-        """The ids of a word: at the start of a text if `at_start`, else in the middle."""
+        """The draft ids of a word at the start of a text (`at_start`) or inside a text."""
         if not word:
             return ()
         ids = self._remembered.get((word, at_start))

@@ -21,7 +21,7 @@ from specdec.models.other_tokenizer.strings import Strings, shared_ids
 from specdec.models.requests import Request, Requesting, answered
 
 WORTHWHILE = 0.2
-"""If `shared_mass` is below this, decoding with the draft is slower than plain decoding."""
+"""If a draft's `shared_mass` is below this, decoding with the draft is slower than plain decoding."""
 
 
 class OtherTokenizerModel:
@@ -30,7 +30,7 @@ class OtherTokenizerModel:
     draft: the model over its own ids. vocab_size: the number of ids that the target scores. shared_ids: the
     target's ids that the draft can propose, int64 [n]. shared_mass: the target's mean probability on these
     ids, an upper bound of the acceptance with any method; None until `decoding.shared_mass` measures it.
-    Other attributes are the draft's. If a text exceeds the draft's context, its beginning is dropped.
+    Other attributes are the draft's. The draft reads only the end of a text that exceeds its context.
     ValueError if the tokenizers share no token.
     """
 
@@ -99,7 +99,7 @@ class OtherTokenizerSession:
     """A session over target tokens. The draft's own session holds the words that have ended.
 
     The draft tokens of the last word may still change. They are pending nodes of the draft's session, which
-    scores them again each round. Two nodes whose tokenizations begin alike share nodes of that session.
+    scores them again each round. If the draft tokens of two nodes begin alike, this beginning is scored once.
 
     length: number of committed target tokens.
     """
@@ -111,7 +111,7 @@ class OtherTokenizerSession:
         self._session = model.draft.session()
         self._final_ids: list[int] = []  # draft ids of the words that have ended
         self._first = 0  # the index in `_final_ids` of the draft session's first token
-        self._context = model.retokenizer.start  # the text after the settled words
+        self._context = model.retokenizer.start  # the text after `_final_ids`
         self._contexts: list[Context] = []  # the context of each pending node
         self._forget_scored()
 
@@ -121,7 +121,7 @@ class OtherTokenizerSession:
         self._settle(unscored_too=True)
 
     def append(self, token_ids: Sequence[int]) -> None:
-        """Append tokens to the committed text. The next forward pass scores those that are unscored."""
+        """Append tokens to the committed text. The draft scores them in its next forward pass."""
         assert not self._contexts, "tokens are appended while nodes are pending"
         self.length += len(token_ids)
         self._context = self.model.retokenizer.after(self._context, token_ids)
@@ -158,12 +158,12 @@ class OtherTokenizerSession:
         return logits
 
     def _path(self, context: Context, draft_ids: Sequence[int] = ()) -> tuple[int, ...]:
-        """The draft ids that follow the draft's cache; only the last ones that its context has room for."""
+        """The draft ids to score after the draft's cache; only the last ones if its context is too short."""
         room = self.model.draft.context_length - self._session.length
         return (*self.model.retokenizer.ids(context), *draft_ids)[-room:]
 
     def _score(self, paths: Sequence[tuple[int, ...]]) -> Requesting[list[Tensor]]:
-        """Logits [draft vocabulary] at the end of each path. Nodes without a score are scored now."""
+        """Logits [draft vocabulary] at the end of each path of draft ids. Unscored nodes are scored first."""
         if self.model.draft.capability != "tree" and not self._goes_on(paths[0]):
             self._session.commit(())  # a changed last word would be a branch, which this draft can't score
             self._forget_scored()
@@ -220,5 +220,5 @@ class OtherTokenizerSession:
             self._session.prefill(final_ids[len(scored) :])
 
     def _forget_scored(self) -> None:
-        self._nodes: dict[tuple[int, int], int] = {}  # by parent and draft id
-        self._logits: list[Tensor] = []  # of each node, over the draft's ids
+        self._nodes: dict[tuple[int, int], int] = {}  # numbers of scored nodes, by parent and draft id
+        self._logits: list[Tensor] = []  # of each scored node, over the draft's ids

@@ -1,7 +1,7 @@
 """The string of each token of a tokenizer, as bytes, and the tokens that two tokenizers share.
 
-A token's string is the bytes that it adds inside a text: its space mark becomes a space, and a token may be
-only some bytes of a character. Special tokens have no string.
+A token's string is the bytes that the token adds inside a text: its space mark becomes a space. The string
+may be only a part of a character's bytes. Special tokens have no string.
 
 Three kinds of tokenizers are read from their vocabulary alone, which takes a second for a million tokens:
 byte-level ones, and those that mark spaces with `\N{LOWER ONE EIGHTH BLOCK}`, with or without byte fallback.
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from specdec.text import BYTE_LEVEL, BYTE_TOKEN, SPACE, cleans_up, decoded
 
 _MARKED = {"Sequence", "Replace", "ByteFallback", "Fuse", "Strip", "Metaspace"}
-"""Decoder steps of tokenizers that only replace the space marks in their tokens."""
+"""Decoder steps of tokenizers whose tokens are their strings, up to space marks and byte tokens."""
 _TYPE = re.compile(r'"type":\s*"(\w+)"')
 _TO_BYTES = {ord(character): byte for character, byte in BYTE_LEVEL.items()}
 _ROLES = ("unk_token_id", "pad_token_id", "bos_token_id", "cls_token_id", "sep_token_id", "mask_token_id")
@@ -127,7 +127,7 @@ def _between_letters(tokenizer: Any, tokens: Sequence[str], ids: dict[str, int])
 
     def string(token: str, text: str) -> bytes:
         if text == pair and len(token) == 1 and ord(token) < 256:
-            return bytes([ord(token)])  # a byte that is no whole character, of a tokenizer like ByT5's
+            return bytes([ord(token)])  # a single byte of a longer character, in a tokenizer such as ByT5's
         fits = text.startswith(head) and text.endswith(tail) and len(text) > len(pair)
         return text[len(head) : len(text) - len(tail)].encode(errors="replace") if fits else b""
 

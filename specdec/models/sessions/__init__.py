@@ -1,6 +1,6 @@
-"""Sessions over a model of transformers, each the cache of one run.
+"""Classes of sessions over a model of transformers. A session holds the cache of one run.
 
-The first column is the most general draft that the model can score: any tree, a sequence, or none (ar).
+The first column is the most general draft that a session can score: any tree, a sequence, or none (ar).
 
 tree       CompiledSession   own cache, own forward pass as one compiled call on a CPU (`kernels`)
            LeanSession       own cache, own forward pass in torch (`lean`)

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from specdec.models.base import PreparedModel
 
 PREFILL_CHUNK = 1024
-"""Tokens per forward pass of a prefill. The number limits the memory that attention takes."""
+"""The most tokens in one forward pass of a prefill. This limits the memory that attention takes."""
 LARGEST_CACHED_MASK = 1 << 21
-"""Masks of at most this many entries are cached for the next rounds."""
+"""Masks of at most this many entries are cached, so that later rounds with the same tree reuse them."""
 
 
 def inferring(method: Callable) -> Callable:
-    """Decorates a method: no gradients are computed, and the module is in evaluation mode."""
+    """A decorator: the method computes no gradients, and runs the module in evaluation mode."""
 
     @wraps(method)
     def call(self: Any, *args: Any) -> Any:
@@ -43,10 +43,10 @@ def check_chain(model: PreparedModel, parents: Sequence[int], first: int, count:
 
 @dataclass(frozen=True)
 class Layout:
-    """The masks that a model takes: one for all layers, or one for each type of layer.
+    """The attention masks that a model takes: one for all layers, or one for each type of layer.
 
     windows: the sliding window of each layer; None for a layer without a window. by_type: the window of each
-    type of layer; None if the model takes one mask for all.
+    type of layer; None instead of the mapping if the model takes one mask for all.
     """
 
     windows: tuple[int | None, ...]
@@ -54,12 +54,12 @@ class Layout:
 
     @cached_property
     def distinct(self) -> tuple[int | None, ...]:
-        """The different windows; a mask is built for each."""
+        """The different windows (None for no window); one mask is built for each."""
         return tuple(set(self.by_type.values() if self.by_type is not None else self.windows)) or (None,)
 
     @cached_property
     def widest(self) -> int:
-        """The number of prefix tokens that the widest window reaches; 0 without windows."""
+        """The number of prefix tokens in the widest window; 0 without windows."""
         return max((window - 1 for window in self.distinct if window), default=0)
 
     def mask_at(self, masks: Masks, length: int) -> Tensor | dict[str, Tensor | None] | None:
@@ -76,8 +76,8 @@ UNWINDOWED = Layout((), None)
 class CachedSession:
     """A session with our own cache for the committed prefix and the pending nodes.
 
-    switch: a position that every forward pass of a prefill must reach, because rotary angles depend on the
-    last position of a pass; None if they do not.
+    switch: the position at which rotary angles change (longrope); None if they do not. The angles depend on
+    the largest position in a forward pass, so every pass of a prefill must reach `switch`.
     """
 
     must_catch_up = False
@@ -108,7 +108,7 @@ class CachedSession:
         end = self.length + len(token_ids)
         arguments: dict[str, Tensor] = {}
         if self._switch is not None and end <= self._switch:
-            # A token is appended that no other token sees and that the cache drops.
+            # A further token at position `switch`, which no other token sees and which the cache drops.
             token_ids = torch.cat([token_ids, token_ids[:1]])
             positions = [*range(self.length, end), self._switch]
             arguments["position_ids"] = upload(positions, token_ids.device)[None]
@@ -122,7 +122,7 @@ class CachedSession:
         """Commit these pending nodes, each a child of the one before, and drop all others."""
         above = -1
         for node in nodes:
-            assert self._parents[node] == above, f"committed nodes {list(nodes)} are not one line of descent"
+            assert self._parents[node] == above, f"committed nodes {list(nodes)} are no path from the prefix"
             above = node
         self._cache.commit(self.length, nodes)
         self.length += len(nodes)
@@ -149,8 +149,8 @@ class TreeSession(CachedSession):
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending nodes with these parents and return their logits [n, vocabulary].
 
-        The logits are an inference tensor: outside of `torch.inference_mode` they can't be changed in place.
-        Raises ValueError if the context is full.
+        The logits can be changed in place only inside `torch.inference_mode`.
+        ValueError if the context is full.
         """
         assert len(parents) == len(token_ids), f"{len(token_ids)} tokens, {len(parents)} parents"
         return self.score(token_ids.to(self.model.device), [self.pend(parents)], len(token_ids))
@@ -179,7 +179,7 @@ class TreeSession(CachedSession):
         """Add pending nodes; return their masks."""
         model, windows = self.model, self._layout.distinct
         pending = self._parents + tuple(parents)
-        # Powers of two, so that few masks are built while the prefix grows.
+        # The prefix length is rounded up to a power of two, so that few masks are built while it grows.
         columns = min(max(CHUNK, 1 << self.length.bit_length()), self._layout.widest)
         build = cached_tree_masks if len(pending) * columns <= LARGEST_CACHED_MASK else tree_masks
         masks = build(
@@ -191,7 +191,7 @@ class TreeSession(CachedSession):
 
 
 class SequenceSession(CachedSession):
-    """A session whose pending nodes form one chain, so that the model's own causal attention fits them."""
+    """A session whose pending nodes form one chain, for which the model's own causal attention is right."""
 
     @inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:

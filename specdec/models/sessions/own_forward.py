@@ -1,4 +1,4 @@
-"""Tree sessions on our own forward passes, which take the nodes of several sessions at once."""
+"""Tree sessions with our lean or compiled forward pass, which can score nodes of several sessions at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from specdec.models.base import PreparedModel
 
 PROMPT_ROWS = 96
-"""The most prompt tokens of a compiled call: its intermediate results still fit the processor's cache."""
+"""The most prompt tokens of a compiled call, so that intermediate results fit the processor's cache."""
 
 
 class LeanSession(TreeSession):
@@ -28,7 +28,7 @@ class LeanSession(TreeSession):
     _cache: StackedCache
 
     def __init__(self, model: PreparedModel, ancestors_only: bool = True):
-        assert isinstance(model.decoder, LeanDecoder), "a model without a lean forward"
+        assert isinstance(model.decoder, LeanDecoder), "the model has no lean forward pass"
         self._decoder = model.decoder
         super().__init__(model, ancestors_only=ancestors_only)
 
@@ -70,7 +70,7 @@ class LeanSession(TreeSession):
     def _launched(self, token_ids: Tensor, pended: Sequence[PendingText], scored: int) -> Tensor:
         """`score` without a CUDA graph: kernels are launched one by one."""
         texts = [_rows(text) for text in pended]
-        longest = max(rows.kv.shape[2] for rows in texts)  # a token's position is at most its place
+        longest = max(rows.kv.shape[2] for rows in texts)  # no position exceeds the place in the cache
         positions = torch.cat([text.masks.depths[0] + text.length for text in pended])
         rotation = self._decoder.rotation(positions, longest)
         hidden = self._decoder.hidden(token_ids, rotation, texts)  # [nodes, width]
@@ -84,12 +84,12 @@ def _rows(text: PendingText) -> TextRows:
 
 
 class CompiledSession(TreeSession):
-    """A tree session that runs a `CompiledDecoder`: a node's logits have the same bits in every tree."""
+    """A tree session that runs a `CompiledDecoder`. The bits of a node's logits do not depend on the tree."""
 
     _cache: StackedCache
 
     def __init__(self, model: PreparedModel, ancestors_only: bool = True):
-        assert isinstance(model.decoder, CompiledDecoder), "a model without a compiled forward"
+        assert isinstance(model.decoder, CompiledDecoder), "the model has no compiled forward pass"
         self._decoder = model.decoder
         super().__init__(model, ancestors_only=ancestors_only)
 

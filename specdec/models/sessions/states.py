@@ -1,8 +1,8 @@
-"""Sessions of a model with a state that can't step back: recurrent, convolution or compressed.
+"""Sessions of a model whose state can't drop tokens: a recurrent, convolution or compressed state.
 
 Each forward pass runs on a copy of the latest state. A copy that has read a rejected token is dropped. If the
-remaining state lacks accepted tokens, the next forward pass reads them again before its own tokens, so that a
-round stays one forward pass:
+remaining state has not read some accepted tokens, the next forward pass reads them before its own tokens, so
+that a round stays one forward pass:
 
     round 1 reads   root a b c         c is rejected, so the state before the root stays
     round 2 reads   root a b root d e  e is accepted, so the state after e stays
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from specdec.models.base import PreparedModel
 
 MOST_REPEATED = 24
-"""The most accepted tokens that are read again in front of drafted ones. If there are more, the next round
-drafts nothing (`must_catch_up`), so that all tokens that it reads are accepted."""
+"""The most accepted tokens that are read again in front of drafted tokens. If there are more, the next round
+drafts nothing (`must_catch_up`). Then all tokens that it reads are accepted, and its state can be kept."""
 SHORTEST_CHUNK = 16
-"""The length in tokens of the shortest chunk that a state space layer is set to."""
+"""The smallest chunk length, in tokens, that a state space layer is set to."""
 REPLACED = ("keys", "values", "indexer_keys", "indexer_position_ids")
-"""Tensors of a layer that a forward pass replaces by longer ones. It may write into all other tensors."""
+"""Tensors of a cache layer that need no copy, as a forward pass replaces them. It may change all others."""
 
 
 class State(NamedTuple):
@@ -52,8 +52,8 @@ class StateSession:
     """A session for one sequence of pending tokens, with the model's own cache.
 
     States are copied before each forward pass; keys and values of ordinary attention layers are cropped
-    instead. Models that take positions get them, because some models do not derive them from their cache.
-    restoring=False keeps states that have read rejected tokens: a mistake for the self-check to find.
+    instead. A model that takes positions as an argument gets them, because some can't derive them themselves.
+    restoring=False keeps states that have read rejected tokens: a mistake that the self-check must notice.
     """
 
     def __init__(self, model: PreparedModel, restoring: bool = True):
@@ -68,7 +68,7 @@ class StateSession:
 
     @property
     def must_catch_up(self) -> bool:
-        """Whether the next round should draft nothing. If it drafts, it takes an extra forward pass."""
+        """Whether the next round should draft nothing. If it drafts, it needs a second forward pass."""
         return self.length - self._states[0].length > MOST_REPEATED
 
     @inferring
@@ -120,7 +120,7 @@ class StateSession:
             self._forget_earlier_states()
 
     def _read(self, module: Any, end: int) -> Any:
-        """Run a module on the text from the last state to token `end`; add the state that it reaches."""
+        """Run a module on the tokens from the last state's end to `end`; add the new state to `_states`."""
         first, (start, cache) = self._states[0].length, self._states[-1]
         arguments = {name: copied(value) if self._restoring else value for name, value in cache.items()}
         for value in arguments.values():
@@ -165,7 +165,7 @@ def state_tensors(value: Any) -> list[Tensor]:
 def _short_chunks(scans: Sequence[Any], rows: int) -> Iterator[None]:
     """Shortens the chunks of state space layers on a CPU for a forward pass over `rows` tokens.
 
-    transformers pads tokens to whole chunks, mostly of 256. Shorter ones only change the order of sums.
+    transformers pads few tokens to a whole chunk, mostly of 256. Short chunks only change the order of sums.
     """
     chunks = {scan: scan.chunk_size for scan in scans if type(getattr(scan, "chunk_size", None)) is int}
     short = max(SHORTEST_CHUNK, 1 << (rows - 1).bit_length())

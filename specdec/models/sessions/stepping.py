@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from specdec.models.base import PreparedModel
 
 OWN_CACHES = ("past_key_values", "cache_params", "state")
-"""The names by which models return their cache and take it as an argument."""
+"""Names under which models return their cache; each is also the name of the argument that takes it."""
 
 
 class PlainSession:
-    """A session without a cache. Its one pending token takes a forward pass over the whole text."""
+    """A session without a cache, for one pending token at a time: each takes a pass over the whole text."""
 
     must_catch_up = False
 
@@ -51,7 +51,7 @@ class PlainSession:
 
     def commit(self, nodes: Sequence[int]) -> None:
         """Commit the pending token ([0]) or drop it ([])."""
-        assert list(nodes) in ([], [0]), f"committed nodes {list(nodes)} of one pending token"
+        assert list(nodes) in ([], [0]), f"committed nodes {list(nodes)}, but only [0] can be pending"
         if nodes:
             assert self._pending is not None, "no token is pending"
             self._token_ids.append(self._pending)
@@ -70,7 +70,7 @@ class PlainSession:
 
 
 class SteppingSession(PlainSession):
-    """A session for one pending token at a time, with the model's own cache and states of any kind."""
+    """A session for one pending token at a time, with the model's own cache, of any kind."""
 
     _cache: dict[str, object] | None
     _fed: int
@@ -81,7 +81,7 @@ class SteppingSession(PlainSession):
 
     @inferring
     def prefill(self, token_ids: Sequence[int]) -> None:
-        """Append tokens to the committed prefix and feed them to the model's cache."""
+        """Append tokens to the committed prefix and let the model read them into its cache."""
         super().prefill(token_ids)
         self._advance(self._token_ids)
 
@@ -93,7 +93,7 @@ class SteppingSession(PlainSession):
     def _advance(self, token_ids: list[int]) -> Tensor | None:
         """Run the model over the tokens that its cache lacks; return the logits [1, vocabulary] of the last.
 
-        Without a cache, all tokens are read at once; with one, they are read one by one.
+        If there is no cache yet, all tokens are read in one forward pass; later tokens are read one by one.
         """
         logits = None
         while self._fed < len(token_ids):
@@ -104,7 +104,7 @@ class SteppingSession(PlainSession):
         return logits
 
     def _forget(self) -> None:
-        # A recurrent state can't step back: the next forward pass builds it anew.
+        # A recurrent state can't drop a token, so the next forward pass reads the whole text again.
         self._cache, self._fed = None, 0
 
 
@@ -113,4 +113,4 @@ def own_cache(output: ModelOutput) -> dict[str, object]:
     for name in OWN_CACHES:
         if output.get(name) is not None:
             return {name: output[name]}
-    raise ValueError("the model hands out no cache")
+    raise ValueError("the model returns no cache")

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class SwitchingSession:
     """A tree session for models whose rotary embedding changes with the length of the text (longrope).
 
-    When the text exceeds `switch` tokens, the angles of all its keys change, from the first one on. So there
-    are two caches: one for nodes among the first `switch` tokens of the text, and one for nodes after them.
-    The second is filled with the whole text when the first node beyond `switch` is added.
+    When the text exceeds `switch` tokens, the angles of all its keys change, also of earlier tokens. So there
+    are two sessions: `_near` for nodes among the first `switch` tokens of the text, and `_far` for nodes
+    after them. `_far` reads the whole text when the first node beyond `switch` is added.
     """
 
     must_catch_up = False
@@ -79,7 +79,7 @@ class SwitchingSession:
         first = len(self._near_numbers) - 1
         self._near_numbers.update({node: first + i for i, node in enumerate(nodes)})
         parents = [self._near_numbers[self._parents[node]] for node in nodes]
-        assert self._near is not None, "the text lies beyond the switch"
+        assert self._near is not None, "the text has `switch` tokens or more"
         return self._near.forward(torch.tensor([self._token_ids[node] for node in nodes]), parents)
 
     def _forward_far(self) -> Tensor:
