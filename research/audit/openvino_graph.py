@@ -84,7 +84,7 @@ def convert_pair(pair: Any, folder: Path) -> list[str]:
     ValueError if the draft has another tokenizer.
     """
     if isinstance(pair.draft, OtherTokenizerModel):
-        raise ValueError(f"{pair.draft.name} has not the target's tokenizer, which OpenVINO needs")
+        raise ValueError(f"{pair.draft.name} lacks the target's tokenizer, which OpenVINO requires")
     roles = ("target", "draft") if pair.draft is not None else ("target",)
     return [str(convert(getattr(pair, role).module, folder / role, pair.tokenizer)) for role in roles]
 
