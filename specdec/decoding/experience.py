@@ -29,8 +29,8 @@ _REMEMBERED = 64
 
 
 class Counts:
-    """Counts of a text's verified nodes by child index: for how many nodes all children before this index
-    were rejected, and how many nodes accepted the child with this index (`stats.IndexCounts`)."""
+    """Counts of a text's verified nodes by child index: how many had a child with this index and accepted no
+    earlier child, and how many accepted the child with this index (`stats.IndexCounts`)."""
 
     def __init__(self, reached: np.ndarray, accepted: np.ndarray):
         self.reached, self.accepted = reached, accepted

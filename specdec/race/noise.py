@@ -4,7 +4,7 @@
     RoundNoise       keyed by seed, round and node, for rules that decide on several positions at once
 
 A rule that decides on several positions at once uses the noise of several nodes of one depth, also at
-positions that the round does not reach. No later round may use this noise again: the round is in its key.
+positions that the round does not reach. No later round may use this noise again, so its key has the round.
 
 A node is named by its path: the child indices from the root to the node. The root's path is ().
 """
