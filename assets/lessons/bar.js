@@ -25,7 +25,7 @@ function inAddress(lesson, step, lecture) {
 }
 
 // On narrow screens the bar covers the lower part of the page.
-const isBelow = () => matchMedia("(max-width: 1079px)").matches && !document.body.hasAttribute("data-projector");
+const isBelow = () => matchMedia("(max-width: 67.4375em)").matches && !document.body.hasAttribute("data-projector");
 
 // Waits until the element that a step points at is drawn, then scrolls to it and draws a frame around it.
 let newest = null;

@@ -4,7 +4,7 @@ import { drawAxis, hatching, setAll, svg, ticks } from "../shared/drawing.js";
 import { fillRows, setText } from "../shared/view.js";
 
 const MARGIN = { left: 44, right: 8, top: 10 };
-const LEAST = 120; // pixels of the bars
+const LEAST = 100; // pixels of the bars
 const LINE = 18; // pixels of a level of horizontal labels
 const LETTER = 7.2; // most pixels of a letter
 const NARROWEST = 13; // pixels that a vertical label needs

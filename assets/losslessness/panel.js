@@ -214,7 +214,7 @@ export function mount(element, props) {
   // On a phone the view is below the controls. After Run, the page scrolls to it once the buttons have moved.
   start.addEventListener("click", () => {
     begin(valuesOf(FORM));
-    if (matchMedia("(max-width: 640px)").matches) requestAnimationFrame(() => requestAnimationFrame(scroll));
+    if (matchMedia("(max-width: 40em)").matches) requestAnimationFrame(() => requestAnimationFrame(scroll));
   });
   halt.addEventListener("click", stop);
   let { phase } = state;

@@ -187,8 +187,9 @@ function touched() {
 }
 const TOUCHES = ["input", "change", "click", "keyup", "pointerup"];
 
-// Messages accumulate until the visitor dismisses them. Each message is shown only once.
+// Messages accumulate above the page, where they cover nothing, until the visitor dismisses them. Each is shown only once.
 function messenger(box) {
+  box.closest("#top")?.before(box);
   const list = box.querySelector("ul");
   box.querySelector(".dismiss").addEventListener("click", () => {
     list.replaceChildren();

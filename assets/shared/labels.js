@@ -75,9 +75,9 @@ export const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 /** @param {number} part @param {number} total */
 export const percent = (part, total) => (total > 0 ? `${Math.round((100 * part) / total)}%` : "–");
 
-// A share or a probability as a percentage with three significant digits or more.
+// A share or a probability as a percentage with one decimal place, or two if it is below 10%. A share that rounds to 0 is “0.0%”.
 /** @param {number} value */
-export const share = (value) => `${(100 * value).toFixed(value > 0 && value < 0.1 ? 2 : 1)}%`;
+export const share = (value) => `${(100 * value).toFixed(value >= 0.00005 && value < 0.1 ? 2 : 1)}%`;
 
 /** @param {number} number */
 export const superscript = (number) => [...String(number)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]).join("");

@@ -140,10 +140,11 @@ export class Growth {
     const labelled = thinned(nodes);
     fillRows(this.nodes, nodes, nodeElement, (group, node) => {
       const kind = node.number === 0 ? "root" : node === newest ? "newest" : "drafted";
+      const radius = kind === "newest" ? Math.max(size, 3) + 2 : size;
       const transform = `translate(${node.x.toFixed(1)} ${node.y.toFixed(1)})`;
       setAll(group, { class: `node ${kind}${node === this.lit ? " lit" : ""}`, transform });
-      setAll(group.children[1], { r: (kind === "newest" ? Math.max(size, 3) + 2 : size).toFixed(1) });
-      setAll(group.children[2], { y: -size - 4 });
+      setAll(group.children[1], { r: radius.toFixed(1) });
+      setAll(group.children[2], { y: -radius - 4 });
       setText(group.children[2], node.number > 0 && labelled.has(node) ? percent(node.acceptance) : "");
       this.meaning.set(group, node);
     });

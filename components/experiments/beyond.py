@@ -52,7 +52,7 @@ def rounding(summary: Summary) -> dict[str, Any]:
         [row["pair"], row["compared"], *(with_interval(row[field]) for field in fields)] for row in points
     ]
     names = list(dict.fromkeys(row["compared"] for row in rows))
-    figure = axes("", "tokens that differ, percent", 400, yaxis_type="log")
+    figure = axes("", "tokens that differ, %", 400, yaxis_type="log")
     for place, (pair, own) in enumerate(_by_pair(rows).items()):
         x = [names.index(row["compared"]) + 0.2 * (place - 0.5) for row in own]
         for label, field, hue, mark in (

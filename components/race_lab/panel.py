@@ -27,6 +27,8 @@ RACES = 10_000
 FEWEST, MOST = 2, 8
 """The fewest and the most tokens in a race. A race has few, so that a visitor can set each probability."""
 _CHECKPOINTS = 60
+_DIGITS = 12
+"""Decimal places of divergences. Further digits are rounding errors, which would show P = Q as different."""
 
 
 class Pair(Question):
@@ -56,10 +58,10 @@ def exact(pair: Pair) -> Answer:
 def _exact(p: Tensor, q: Tensor) -> Answer:
     kl = float(theory.kl_divergence(p, q))
     return {
-        "tv": float(theory.total_variation(p, q)),
+        "tv": round(float(theory.total_variation(p, q)), _DIGITS),
         "harmonic": float(theory.harmonic_mean_similarity(p, q)),
         "tv_bound": float(theory.ersd_total_variation_bound(p, q)),
-        "kl": kl if kl < float("inf") else None,
+        "kl": round(kl, _DIGITS) if kl < float("inf") else None,
         "ersd": float(theory.ersd_acceptance(p, q)),
         "gsd": float(theory.gsd_acceptance(p, q)),
         "apart": float(p @ q),

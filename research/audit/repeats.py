@@ -19,7 +19,7 @@ from specdec.checks import whole
 from specdec.commands import Parser, without_traceback, write_json
 from specdec.exactness.audit.engines import tree_of
 from specdec.exactness.audit.report import saved
-from specdec.methods import DRAFTING
+from specdec.methods import DRAFTING, METHODS
 from specdec.models import HFModel
 
 TOKENS, BATCH = 24, 8
@@ -75,7 +75,7 @@ def _seeds(seed: int) -> list[int]:
 
 InBatch = Callable[[str, ModelPair], Text] | None
 ROWS: dict[str, tuple[str, str, InBatch]] = {
-    **{f"ours, {each.upper()}": (f"ours-{each}", "ours-ar", _ours_in_batch) for each in DRAFTING},
+    **{f"ours, {METHODS[each].name}": (f"ours-{each}", "ours-ar", _ours_in_batch) for each in DRAFTING},
     "transformers, assisted": ("transformers-assisted", "transformers", None),
     "transformers, plain": ("transformers", "transformers", _transformers_in_batch),
     "openvino": ("openvino-draft", "openvino", partial(_alone, batch=BATCH)),

@@ -40,7 +40,7 @@ def visit(blank, url):
 
 
 def messages(page):
-    return page.locator("#setup .told li").all_inner_texts()
+    return page.locator(".told li").all_inner_texts()
 
 
 # ---------------------------------------------------------------- the set-up in the address
@@ -219,7 +219,7 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
     query = f"?k=900&method={hostile}&temprature=1&round=2.5&race.p=0.5,0.6&race.q=0.5,0.5"
     page = visit(f"{query}&lesson=all&lecture=999&tree=1.x&tab=race")
     page.wait_for_selector("#race_lab .lane")
-    messages = page.locator("#setup .told")
+    messages = page.locator(".told")
     for part in (
         "k = “\u2068900\u2069” in the address is not valid: give a whole number from 1 to 64; 6 is used",
         "give one of ersd, gsd, ar, traversal, specinfer, spectr; ersd is used instead",
@@ -246,7 +246,7 @@ def test_on_a_phone_messages_about_a_link_leave_the_message_about_a_run_visible(
     generate(page, until="error")
     error = page.locator("#feed .run-error")
     expect(error).to_be_visible()
-    box = page.locator("#setup .told").bounding_box()
+    box = page.locator(".told").bounding_box()
     assert box["y"] + box["height"] <= error.bounding_box()["y"]
 
 

@@ -350,7 +350,7 @@ def test_an_example_fills_the_fields_and_own_values_change_the_verdict_and_the_a
 
 def test_wrong_values_are_named_and_the_verdict_stays(open_payoff):
     page = open_payoff("&payoff.preset=gpu&payoff.texts=9999")
-    expect(page.locator("#setup .told")).to_contain_text("give a whole number from 1 to 256")
+    expect(page.locator(".told")).to_contain_text("give a whole number from 1 to 256")
     before, error = speed_up(page), page.locator("#payoff .error-box")
     page.locator("#payoff [name=texts]").fill("0")
     expect(page.locator("#payoff .presets:has([name=texts]) + .error-box")).to_be_visible()

@@ -100,6 +100,23 @@ def chosen(page):
     )
 
 
+IGNORES_THE_SIZE = """() => {
+  const isText = (node) => node.nodeType === Node.TEXT_NODE && node.data.trim();
+  const hasText = (part) => part.checkVisibility() && [...part.childNodes].some(isText);
+  const parts = [...document.querySelectorAll("body :not(svg *)")].filter(hasText);
+  const sizes = () => parts.map((part) => parseFloat(getComputedStyle(part).fontSize));
+  const before = sizes();
+  document.documentElement.style.fontSize = "200%";
+  const after = sizes();
+  return parts.filter((_, i) => after[i] !== 2 * before[i]).map(({ textContent }) => textContent);
+}"""
+
+
+@pytest.mark.parametrize("tab", ["race", "codecs"])
+def test_texts_outside_drawings_follow_the_browser_s_text_size(open_tab, tab):
+    assert open_tab(tab).evaluate(IGNORES_THE_SIZE) == []
+
+
 @pytest.mark.parametrize("tab", OPENED)
 def test_a_tab_fits_every_window_and_is_whole_in_the_first_screen(open_tab, tab):
     page, selector = open_tab(tab), SHOWN.get(tab)
@@ -274,7 +291,16 @@ FITS = """() => {
   const { top, bottom } = tab.getBoundingClientRect();
   const texts = [...tab.querySelectorAll("svg text")].filter((text) => text.getClientRects().length > 0);
   const zoom = Number(document.body.style.getPropertyValue("--projector-zoom"));
+  const box = (part) => part.getBoundingClientRect();
+  const isCut = (text) => {
+    const [own, all] = [text, text.ownerSVGElement].map(box);
+    return own.top < all.top - 2 || own.bottom > all.bottom + 2;
+  };
+  const menus = [...document.querySelectorAll("#tabs [role=tab], #projector select")];
+  const seen = menus.filter((part) => part.checkVisibility()).map(box);
   return {
+    cut: texts.filter(isCut).map((text) => text.textContent),
+    covered: seen.some((one) => seen.some((other) => one.left < other.left && one.right > other.left + 1)),
     beyond: tab.scrollHeight - tab.clientHeight,
     page: document.documentElement.scrollHeight - innerHeight,
     inside: top >= 0 && bottom <= innerHeight + 1,
@@ -303,6 +329,8 @@ def test_a_tab_is_one_slide_after_another_without_scrolling(open_tab, tab):
             assert fits["beyond"] <= 1, (tab, name, size, fits)
             assert fits["page"] <= 0, (tab, name, size, fits)
             assert fits["inside"], (tab, name, size, fits)
+            assert not fits["cut"], (tab, name, size, fits)
+            assert not fits["covered"], (tab, name, size, fits)
             assert fits["smallest"] is None or fits["smallest"] >= SMALLEST, (tab, name, size, fits)
 
 

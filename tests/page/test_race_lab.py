@@ -82,6 +82,16 @@ def test_gsd_with_the_draft_s_own_noise_fails_the_same_test():
     assert abs((shared == 0).double().mean() - exact) > 6 * math.sqrt(exact * (1 - exact) / 100_000)
 
 
+def test_the_adversarial_draft_is_proportional_to_one_over_p():
+    p, q = tensors(PRESETS["Adversarial, q ∝ 1 / p"])
+    assert torch.allclose(q, (1 / p) / (1 / p).sum(), atol=5e-4)
+
+
+def test_equal_distributions_differ_by_nothing_in_spite_of_rounding():
+    result = race_lab.exact({"p": [0.1 + 0.2, 0.7], "q": [0.3, 0.7]})
+    assert (result["tv"], result["kl"]) == (0, 0)
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_exact_acceptance_lies_between_its_bounds(name):
     preset = PRESETS[name]

@@ -4,7 +4,7 @@ import { around, change, parting, reason, verdict } from "../../assets/compare/d
 import { reachedWords } from "../../assets/decode/optimum.js";
 import { feedback, isRight, textOf } from "../../assets/lessons/question.js";
 import { bounded, caught, verdict as judged, statistic } from "../../assets/losslessness/words.js";
-import { digits, percent, quoted, shortened, visible } from "../../assets/shared/labels.js";
+import { digits, percent, quoted, share, shortened, visible } from "../../assets/shared/labels.js";
 import { Totals } from "../../assets/shared/totals.js";
 import { runs } from "./recorded.js";
 
@@ -44,6 +44,10 @@ test("a label is never longer than asked and never cuts a character in two", () 
       assert.ok(short.isWellFormed?.() ?? true);
     }
   }
+});
+
+test("a share has more decimal places if it is small, and one if it rounds to 0", () => {
+  assert.deepEqual([0, 1e-7, 0.0012, 0.25, 1].map(share), ["0.0%", "0.0%", "0.12%", "25.0%", "100.0%"]);
 });
 
 test("numbers have three digits, and infinity its sign", () => {
