@@ -1,4 +1,5 @@
-"""Formats numbers and lists for sentences and tables about experiments, on the page and in reports."""
+"""Formats numbers and lists for sentences and tables about experiments, on the web page and in
+reports."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Compares upper limits of tokens per target call with ERSD's optimal tree of k = 1 to 384 drafted tokens.
+"""Compares five upper limits of tokens per target call with ERSD's optimal tree, for k = 1 to 384 tokens.
 
-Three limits follow from the acceptance by index R: the paper's Theorem 4.1 and Lemma 4.2, and
-`renewal_bound`. Two more limits hold for drafts that are chosen without the target's noise: `stated_limit`,
-by Pankratov and Alistarh, and `deterministic_limit`. R is estimated from `RACES` races for each token. The
-optimal tree is simulated with the races that produced the texts.
+Three limits follow from R, the acceptance of a node's children by child index: the paper's Theorem 4.1 and
+Lemma 4.2, and `renewal_bound`. Two more limits hold for drafts that are chosen without the target's noise:
+`stated_limit`, by Pankratov and Alistarh, and `deterministic_limit`. R is estimated from `RACES` new races
+for each token. The optimal tree is simulated with the races that produced the texts.
 """
 
 from collections.abc import Sequence

@@ -47,7 +47,7 @@ def sums(p: Tensor, q: Tensor) -> Row:
 
 
 def summary(runs: Mapping[str, Sequence[Row]]) -> Row:
-    """The results: a row for each pair and each number n of drafts."""
+    """The results of the experiment: a list with an entry for each model pair and each number n of drafts."""
     rng = np.random.default_rng(0)
     pairs = torch.from_numpy(rng.dirichlet(np.full(RANDOM_TOKENS, 0.5), (RANDOM_PAIRS, 2)))
     random = [{"text": i} | sums(p[None], q[None]) for i, (p, q) in enumerate(pairs)]

@@ -68,7 +68,8 @@ class Serving(Comparison):
 
 
 def _measured(setup: SetUp, cells: Sequence[Row]) -> Iterator[Row]:
-    """Decode and time the texts of each cell. AssertionError if a text is not that of plain decoding."""
+    """Decode and time the texts of each cell: a tree and a number of texts at once. AssertionError if a text
+    is not that of plain decoding."""
     length = setup.options.max_new_tokens
     for (repeat,), some in grouped(cells, "repeat").items():
         decoded = partial(_decoded, setup, repeat)

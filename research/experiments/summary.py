@@ -53,7 +53,7 @@ def summarize(header: Row, runs: Sequence[Row]) -> Row:
 
 
 def measured(runs: Sequence[Row]) -> Estimate:
-    """Tokens per target call, counted only in rounds whose tree was not cut."""
+    """Tokens per target call. Rounds at the end of a text, whose tree had to be smaller, are left out."""
     texts = [
         {
             "prompt": run["prompt"],

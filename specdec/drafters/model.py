@@ -148,10 +148,10 @@ class ModelDrafter(DraftSession):
     def _children(
         self, topology: Topology, rows: Sequence[int], logits: Tensor, noise: PositionNoise
     ) -> tuple[Orders, Tensor]:
-        """For each of these rows, all of one depth, its first arrivals under q. Also the log-weights of its
-        race (`probs.race_weights`).
+        """For each row: the tokens that arrive first under q, at least as many as the row has children in the
+        topology; and the log-weights of its race (`probs.race_weights`), [rows, vocabulary].
 
-        logits: [rows, vocabulary or more]. log-weights: [rows, vocabulary].
+        rows: nodes of one depth. logits: those after each row, [rows, vocabulary or more].
         """
         races = noise.races([topology.path(row) for row in rows])
         count = topology.widths[topology.depths[rows[0]]]

@@ -38,7 +38,7 @@ _SLACK = 1e-3  # log-weights are compared in float32, which rounds a limit by le
 
 
 class SparseRace:
-    """A `Race` with the noise of this key over `vocab_size` tokens."""
+    """A `Race` over `vocab_size` tokens that computes only noise which can decide. key: that of the noise."""
 
     def __init__(self, key: int, vocab_size: int):
         self.key, self.vocab_size = key, vocab_size
