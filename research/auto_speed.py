@@ -1,14 +1,14 @@
-"""Compares the speed of "auto" with that of other ways to decode, one of `AGAINST`.
+"""Compares the speed of "auto" with other ways to decode. `--against` names the others.
 
     python -m research.auto_speed --pair coder --against trees
 
 trees   fixed trees
-prices  "auto" without stopping, and with the price of a further level multiplied by each of `FACTORS`
+prices  "auto" without early stops, and with the price of a further level multiplied by each of `FACTORS`
         (`specdec.drafters.stopping`)
 copies  "auto" with copies from the text beside the draft model, and copies alone
 
-Each text is decoded in all ways, in turns. Times leave out the prompt's prefill. A ratio is the geometric
-mean over the texts.
+Each text is decoded in all ways, in turns. Times leave out the prompt's prefill. Ratios are geometric means
+over the texts.
 """
 
 import json
@@ -36,7 +36,7 @@ from specdec.topology import sequence
 PROMPTS = Path(__file__).resolve().parent.parent / "assets" / "twelve_prompts.txt"
 FACTORS = (0.6, 0.8, 1.0, 1.2)
 DEPTHS, SIZES = (1, 2, 3, 4, 5, 6), (4, 8)  # drafted tokens of the fixed sequences and optimal trees
-LATE = 64  # tokens after this many are also timed alone, because "auto" has learnt from the first ones
+LATE = 64  # from this many tokens on, texts are also timed separately: by then "auto" has learnt
 PLAIN, AUTO = "plain decoding", "auto"
 
 
@@ -50,7 +50,7 @@ def against_trees(pair: ModelPair, settings: dict[str, Any]) -> dict[str, dict[s
 
 
 def against_prices(*_: Any) -> dict[str, dict[str, Any]]:
-    """The ways to decode: plain decoding, and "auto" with each factor on the price, or without stopping."""
+    """The ways to decode: plain decoding, "auto" with each factor on its price, and "auto" without stops."""
     factors = {"without stopping": math.inf} | {f"price x {factor}": factor for factor in FACTORS}
     ways = {name: {"topology": "auto", "factor": factor} for name, factor in factors.items()}
     return {PLAIN: {"method": "ar"}, **ways}
@@ -73,18 +73,18 @@ def compared(
     ways: dict[str, dict[str, Any]],
     repeats: int,
 ) -> dict[str, Any]:
-    """For each way: each text's tokens per second, the ratios to plain decoding, and tokens per call."""
+    """For each way to decode: tokens per second of each text, ratios to plain decoding, tokens per call."""
     texts: dict[str, list[np.ndarray]] = {way: [] for way in ways}
     for number in range(repeats * len(prompts)):
         seed, prompt = derived_seed(settings["seed"], number), prompts[number % len(prompts)]
-        for way in reversed(ways) if number % 2 else ways:  # the machine's speed drifts
+        for way in reversed(ways) if number % 2 else ways:  # against drifts of speed
             texts[way].append(_decoded(pair, prompt, **settings | ways[way] | {"seed": seed}))
         print(f"{number + 1} of {repeats * len(prompts)} texts", file=sys.stderr)
     return {way: _summary(own, texts[PLAIN]) for way, own in texts.items()}
 
 
 def _decoded(pair: ModelPair, prompt: Sequence[int], factor: float = 1.0, **settings: Any) -> np.ndarray:
-    """Tokens so far and seconds since the prefill after each round of a text, [rounds, 2]."""
+    """For each round of a text, the tokens so far and the seconds since the prefill, [rounds, 2]."""
 
     def price(*arguments: Any) -> Any:
         own = price_of_level(*arguments)
@@ -124,14 +124,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.formatter_class = ArgumentDefaultsHelpFormatter
     add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
     add = parser.add_argument
-    add("--prompt-file", type=Path, default=PROMPTS, help="a prompt in each line")
+    add("--prompt-file", type=Path, default=PROMPTS, help="file with one prompt per line")
     add("--method", default="ersd")
     add("--temperature", type=float, default=0.3)
-    add("--draft-temperature", type=float, help="the draft's temperature; a high one makes it useless")
-    add("--tokens", type=int, default=128, help="most tokens of a text")
-    add("--repeats", type=int, default=1, help="texts of each prompt")
-    add("--against", choices=AGAINST, default="trees", help="the other ways to decode")
-    add("--json", type=to_write, help="write the figures here")
+    add("--draft-temperature", type=float, help="the draft's temperature; a high one makes the draft useless")
+    add("--tokens", type=int, default=128, help="largest number of new tokens of a text")
+    add("--repeats", type=int, default=1, help="number of texts for each prompt")
+    add("--against", choices=AGAINST, default="trees", help="the ways to decode that auto is compared with")
+    add("--json", type=to_write, help="file to which the figures are written")
     options = parser.parse_args(arguments)
     pair = load_with_progress(options, "stories")
     encode = pair.chat_prompt if pair.chats else pair.encode

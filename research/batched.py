@@ -1,8 +1,8 @@
 """Compares texts that are decoded together with the same texts decoded alone: `python -m research.batched`.
 
 Runs with many methods, trees, samplings and lengths join and leave a batch at random rounds. Each run is then
-decoded again alone, and the tokens are compared; runs of ERSD are compared with plain decoding. A run that
-left early is compared up to its last token.
+decoded again alone, and the tokens of both are compared. Runs of ERSD are compared with plain decoding. A run
+that left before its end is compared up to its last token.
 
     python -m research.batched --target target.gguf --draft draft.gguf
 """
@@ -41,8 +41,8 @@ SAMPLINGS: tuple[dict[str, Any], ...] = (
     {"top_p": 0.9},
     {"temperature": 0.0},
 )
-LAST_JOINS = 60  # the last step at which a run may join
-LEAVING = 0.1  # the share of runs that leave before they end
+LAST_JOINS = 60  # the last step at which a run joins
+LEAVING = 0.1  # the share of runs that leave before their end
 
 
 class Plan(NamedTuple):
@@ -51,11 +51,11 @@ class Plan(NamedTuple):
     prompt: Sequence[int]
     settings: dict[str, Any]
     joins: int  # the step at which it joins
-    leaves: int | None  # the number of rounds after which it leaves; None: it stays to its end
+    leaves: int | None  # the number of rounds after which it leaves; None: it stays until its end
 
 
 class Differences(NamedTuple):
-    """The numbers of compared runs and tokens, and of runs and tokens that differ."""
+    """How many runs and tokens were compared, and how many of them differ."""
 
     runs: int
     tokens: int
@@ -90,7 +90,7 @@ def compared(
     """Decodes the planned runs together, then each alone, and counts differing runs and tokens. A run of ERSD
     is compared with plain decoding.
 
-    spoil: damages the batch before each step, to test that damage is detected.
+    spoil: a function that damages the batch before each step, to test that damage is detected.
     """
     runs, most = _decoded(pair, schedule, spoil)
     tokens, different = 0, []
@@ -109,7 +109,7 @@ def compared(
 def _decoded(
     pair: ModelPair, schedule: Sequence[Plan], spoil: Callable[[Batch], None]
 ) -> tuple[list[Run], int]:
-    """The runs after they have ended, and the largest number of runs that were decoded in one step."""
+    """The runs, decoded to their end, and the largest number of runs in one step."""
     batch, step, most = Batch(pair), 0, 0
     runs = [stream(pair, plan.prompt, **plan.settings) for plan in schedule]
     plan_of = dict(zip(runs, schedule, strict=True))
@@ -132,10 +132,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.formatter_class = ArgumentDefaultsHelpFormatter
     add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
     add = parser.add_argument
-    add("--runs", type=int, default=40, help="runs of the batch")
+    add("--runs", type=int, default=40, help="number of runs in the batch")
     add("--tokens", type=int, default=360, help="mean length of a run")
-    add("--seed", type=int, default=0, help="seed of the plan")
-    add("--json", type=to_write, help="write the figures here")
+    add("--seed", type=int, default=0, help="seed of the random plan of all runs")
+    add("--json", type=to_write, help="file to which the figures are written")
     options = parser.parse_args(arguments)
     settings = {name: whole(name, getattr(options, name), 1) for name in ("runs", "tokens")}
     settings |= {"threads": torch.get_num_threads(), "seed": whole("seed", options.seed, 0)}

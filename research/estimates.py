@@ -2,9 +2,9 @@
 
 The rounds of one text are statistically dependent, and so may be the texts of one prompt. Prompts are
 independent. A ratio of sums over prompts, such as tokens / target calls, is linearised: each prompt has an
-influence on the ratio, and the ratio's variance is the variance of the sum of influences. The influences on
-the difference of two ratios over the same prompts are the differences of their influences, so that small
-differences become visible.
+influence on the ratio, and the ratio's variance is the variance of the sum of all influences. For the
+difference of two ratios over the same prompts, the influences of each prompt are subtracted, so that even
+small differences become visible.
 """
 
 import math
@@ -18,7 +18,7 @@ Row = dict[str, Any]  # the measured values of one text, or of one setting (a po
 
 
 class Estimate(NamedTuple):
-    """An estimated value. influence: how much each prompt moves the value (linearised), by its number."""
+    """An estimated value. influence: by prompt number, how much the prompt changes the value (linearised)."""
 
     value: float
     influence: Mapping[int, float]
@@ -37,7 +37,7 @@ class Estimate(NamedTuple):
         return self.value - half, self.value + half
 
     def to_json(self) -> dict[str, float | None]:
-        """The value and the ends of its interval (`low`, `high`), which are None for a single prompt."""
+        """The value, and `low` and `high`, the ends of its interval, which are None for a single prompt."""
         low, high = self.interval if len(self.influence) > 1 else (None, None)
         return {"value": self.value, "low": low, "high": high}
 
@@ -46,7 +46,7 @@ class Estimate(NamedTuple):
 
 
 def quotient(rows: Iterable[Row], above: str, below: str, cluster: str = "prompt") -> Estimate:
-    """Σ above / Σ below over rows. Rows of one cluster may be dependent. Σ below must be above 0."""
+    """Σ above / Σ below over rows, where Σ below must be above 0. Rows of one cluster may be dependent."""
     sums = {
         key: [math.fsum(row[name] for row in some) for name in (above, below)]
         for (key,), some in grouped(rows, cluster).items()
@@ -57,7 +57,7 @@ def quotient(rows: Iterable[Row], above: str, below: str, cluster: str = "prompt
 
 
 def combined(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:
-    """The sum of weight x estimate, with an interval that takes the estimates' dependence into account."""
+    """The sum of weight x estimate. Its interval takes the dependence of the estimates into account."""
     pairs = list(zip(weights, estimates, strict=True))
     influence = {
         prompt: math.fsum(weight * each.influence.get(prompt, 0.0) for weight, each in pairs)
@@ -67,7 +67,7 @@ def combined(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimat
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
-    """The mean of several estimates, as an estimate with an interval."""
+    """The mean of several estimates, as an estimate."""
     return combined(estimates, [1 / len(estimates)] * len(estimates))
 
 
@@ -85,6 +85,6 @@ def grouped(rows: Iterable[Row], *fields: str) -> dict[tuple[Any, ...], list[Row
 
 
 def finished(rows: Sequence[Row], *fields: str) -> list[Row]:
-    """Rows of the texts that all points have measured. fields: the names that identify a text."""
+    """The rows of the texts that were measured at all points. fields: the names that identify a text."""
     counts = Counter(key_of(row, fields) for row in rows)
     return [row for row in rows if counts[key_of(row, fields)] == max(counts.values())]

@@ -1,11 +1,11 @@
-"""Measures how far computing in a GGUF file's own bits is from its exact weights; times forward passes.
+"""Measures how far computing in a GGUF file's own bits is from its exact weights, and times forward passes.
 
     python -m research.packed model.gguf
     python -m research.packed model.gguf --server http://127.0.0.1:8081
 
-The model answers prompts, computing in the file's bits. The distribution of each token of the answers is
-compared with that of the same weights in float32. With `--server`, a llama-server on the same file is
-compared as well. Times are the least of several forward passes; all numbers of rows (tokens) take turns.
+The model answers prompts, computing in the file's bits. At each token of the answers, its distribution is
+compared with that of the same weights in float32. With `--server`, a llama-server with the same file is
+compared too. A time is the shortest of several forward passes; all numbers of rows (tokens) take turns.
 """
 
 import json
@@ -33,9 +33,9 @@ PROMPTS = (
     "What should I cook tonight with eggs, rice and spinach?",
 )
 ROWS = (1, 2, 5, 9, 12, 17)
-LISTED = 1000  # of a server's most probable tokens are compared; all other tokens count as one
+LISTED = 1000  # a server's most probable tokens that are compared; all others count as one token
 SECONDS = 600  # the longest time that a server may take for an answer
-BEFORE, TIMES = 40, 8  # prefix tokens before the timed rows; how often each number of rows is timed
+BEFORE, TIMES = 40, 8  # prefix tokens before the timed rows; number of passes timed for each number of rows
 
 
 def main() -> None:
@@ -44,8 +44,8 @@ def main() -> None:
     parser.formatter_class = ArgumentDefaultsHelpFormatter
     add = parser.add_argument
     add("file", help="a GGUF file with matrices of four to eight bits")
-    add("--tokens", type=int, default=100, help="tokens of each answer")
-    add("--dtype", default="packed", help="int4 and int8 round the matrices")
+    add("--tokens", type=int, default=100, help="number of tokens of each answer")
+    add("--dtype", default="packed", help="how matrices are stored; int4 and int8 round them")
     add("--server", help="address of a llama-server with the same file")
     add("--json", type=to_write, metavar="FILE", help="write the figures to this file")
     options = parser.parse_args()
@@ -73,8 +73,8 @@ def answer_variations(
 ) -> tuple[Tensor, ...]:
     """Total variation between exact and computed distributions at each token of an answer, [tokens].
 
-    Answers are sampled at temperature 0.7; distributions are compared at temperature 1. The first tensor is
-    for our computation. With `server`, the address of a llama-server, a second tensor is for the server's.
+    Answers are sampled at temperature 0.7, and distributions compared at temperature 1. The first tensor is
+    for our computation; with `server`, a llama-server's address, a second tensor is for the server's.
     """
     model = pair.target
     assert isinstance(model, PackedModel)
@@ -95,8 +95,8 @@ def answer_variations(
 def _server_variation(server: str, ids: list[int], want: Tensor) -> float:
     """Total variation between a llama-server's distribution of the token after `ids` and the exact one.
 
-    want: the exact distribution, [vocab_size]. Only the server's `LISTED` most probable tokens are compared
-    one by one; all others count as one token.
+    want: the exact distribution, [vocab_size]. The server's `LISTED` most probable tokens are compared one by
+    one; all others count as one token.
     """
     request = {"prompt": ids, "n_predict": 1, "n_probs": LISTED, "cache_prompt": True}
     (token,) = json.loads(posted(f"{server}/completion", request, SECONDS))["completion_probabilities"]

@@ -1,9 +1,9 @@
 """Compares predicted and measured speed-ups of six set-ups: `python -m research.payoff`.
 
-The prediction comes from acceptance on a few fixed prompts, and from the times of rounds on a few trees. In
+The prediction comes from acceptance on a few fixed prompts, and from the times of rounds on a few trees. For
 the measurement, plain and speculative decoding of the same prompts take turns, so that other work on the
 machine slows both alike. Prefills are not counted. All set-ups take turns, and each prediction is the median
-of several, because a machine's speed varies over time.
+of several, because a machine's speed varies.
 """
 
 import time
@@ -58,7 +58,7 @@ CASES = (
 
 
 def checked(load: Callable[[str], ModelPair], smoke: bool = False) -> list[dict[str, Any]]:
-    """For each case: the set-up, the predicted and the measured speed-up. load: loads a pair by its name."""
+    """For each case, the set-up and the predicted and measured speed-up. load: loads a pair by its name."""
     pairs = {name: load(name) for name in dict.fromkeys(case.pair for case in CASES)}
     repeats, texts, length = (1, 1, _LENGTH // 2) if smoke else (_REPEATS, _TEXTS, _LENGTH)
     setups: dict[Case, list[SetUp]] = {case: [] for case in CASES}
@@ -73,7 +73,7 @@ def checked(load: Callable[[str], ModelPair], smoke: bool = False) -> list[dict[
             last = max(first + texts - case.texts, first)
             for number in range(first, last + 1, case.texts):
                 sides = decoded(pair, case, number, length)
-                if sides[:, 0].all():  # else a text ended in its first round
+                if sides[:, 0].all():  # false if a text ended in its first round
                     groups[case].append(sides)
     return [row_of(case, setups[case], groups[case]) for case in CASES]
 
@@ -93,8 +93,8 @@ def gain_of(setup: SetUp, tree: Topology) -> float:
 def row_of(case: Case, setups: Sequence[SetUp], groups: Sequence[np.ndarray]) -> dict[str, Any]:
     """The row of results for a case.
 
-    groups: the result of `decoded` for each group of texts. predicted: the median prediction, with its
-    set-up. measured: the speed-up over all texts, with the quartiles of the groups.
+    groups: the result of `decoded` for each group of texts. In the row, predicted is the median prediction,
+    with its set-up; measured is the speed-up over all texts, with the quartiles over the groups.
     """
     gains = sorted((gain_of(setup, named(case.tree)), number) for number, setup in enumerate(setups))
     prediction, number = gains[len(gains) // 2]
@@ -106,17 +106,17 @@ def row_of(case: Case, setups: Sequence[SetUp], groups: Sequence[np.ndarray]) ->
 
 
 def speed_up(sides: np.ndarray) -> float:
-    """Tokens per second with drafts, divided by those of plain decoding. sides: as `decoded` returns them."""
+    """Tokens per second with drafts, divided by those of plain decoding. sides: a result of `decoded`."""
     rate, plain = (sides[:, 0] / sides[:, 1]).tolist()
     return rate / plain
 
 
 def decoded(pair: ModelPair, case: Case, number: int, length: int) -> np.ndarray:
-    """Numbers of tokens and seconds of texts that are decoded together, [2, 2]: the first row is with drafts,
-    the second by plain decoding.
+    """Numbers of tokens and seconds, [2, 2], of texts that are decoded together: in the first row with
+    drafts, in the second row by plain decoding.
 
-    number: the number of the first text, which determines prompts and seeds. Only rounds in which all texts
-    take part are counted.
+    number: of the first text; it determines the prompts and seeds. Only rounds in which all texts take part
+    are counted.
     """
     prompts, sides = fixed_prompts(pair), np.zeros((2, 2))
     turns: list[tuple[int, Method]] = [(0, case.method), (1, "ar")]
@@ -153,8 +153,8 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Compares predictions with measurements, and prints the table."""
     parser = Parser("python -m research.payoff", description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="every stage, in seconds")
-    parser.add_argument("--save", type=to_write, metavar="FILE", help="for the results and the machine")
+    parser.add_argument("--smoke", action="store_true", help="only try every stage, in seconds")
+    parser.add_argument("--save", type=to_write, metavar="FILE", help="file for the results and the machine")
     options = parser.parse_args(arguments)
     rows = checked(lambda name: load_with_progress(Namespace(), target=name), options.smoke)
     print(table(rows))

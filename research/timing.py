@@ -18,8 +18,8 @@ def forward_seconds(
 ) -> dict[Name, float]:
     """Seconds of the fastest of `times` forward passes over each tree, after the ids `prefix`.
 
-    trees: by name, the index of the parent of each row (token), or -1. All trees take turns. clock: returns
-    the time in seconds.
+    trees: by name, for each row (token) the index of its parent row, or -1. All trees take turns. clock:
+    returns the time in seconds.
     """
     session = model.session()
     session.prefill(prefix)

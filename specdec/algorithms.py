@@ -1,8 +1,8 @@
 """The paper's Algorithms 1 to 5, corrected, as functions of small tables: read this first.
 
-Nothing here is fast, and the decoder does not use it: the tests compare `methods`, `drafters`, `decoding` and
-`optimal` with it, decision by decision on the same randomness. `tests/helpers/other_rules.py` states the
-rules of other papers in the same way.
+These functions are slow, and the decoder does not use them. The tests compare `methods`, `drafters`,
+`decoding` and `optimal` with them, decision by decision, with the same randomness.
+`tests/helpers/other_rules.py` states the rules of other papers in the same way.
 
     Ω           tokens 0, ..., |Ω| - 1
     x           the text so far, a tuple of tokens (the paper's x_{:n})
@@ -14,9 +14,9 @@ rules of other papers in the same way.
     U           [depth, children]: U[d][i] tests the child i of the node at depth d; Uniform(0, 1)
     u           [depth + 1]: u[d] samples the token that follows the node at depth d; Uniform(0, 1)
 
-Randomness is an argument. All nodes of one depth share a race. Sharing changes no distribution: at most one
-of these nodes is verified, and earlier races determine which. With shared races, ERSD writes the text of
-autoregressive decoding for every draft. GSD has U and u, because it must not decide with the drafting race.
+Randomness is an argument. All nodes of one depth share a race. This changes no distribution: at most one of
+these nodes is verified, and earlier races determine which one. With shared races, ERSD writes the text of
+autoregressive decoding for every draft. GSD needs U and u, because it must not decide with the drafting race.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def simple_ersd(x: Text, Q: np.ndarray, P: np.ndarray, e: np.ndarray) -> Text:
 def optimal_tree(k: int, R: Callable[[Path], float], vocab_size: int) -> set[Path]:
     """Algorithm 3, the optimal tree τ*: k + 1 paths, the root () included.
 
-    R(j): the probability that node j is accepted. It must not exceed that of the parent or of an earlier
-    sibling.
+    R(j): the probability that node j is accepted. It must not exceed R of j's parent, nor R of an earlier
+    sibling of j.
     """
     tree: set[Path] = {()}
     C: list[tuple[float, Path]] = [(-R((0,)), (0,))]  # a heap has its smallest item first
@@ -82,7 +82,7 @@ def gsd(
 ) -> Text:
     """Algorithm 4, greedy speculative decoding: the accepted tokens, and one more.
 
-    Corrections to the paper: the test reads the child's token instead of its parent's; after an acceptance, j
+    Corrections to the paper: the test reads the child's token, not its parent's; after an acceptance, j
     becomes the child; Q is not read at a leaf.
     """
     x_draft = draft(x, Q, tau, e)
@@ -128,8 +128,8 @@ def draft(
     e: the races, by the depth or by the path of the node whose children they draft.
 
     Child i of a node is arrival number i of the node's race under Q: a sample of Q without the earlier
-    siblings. Correction to the paper: only tokens with Q > 0 arrive. A path for which no arrival is left has
-    no token, and neither have the paths below it.
+    siblings. Correction to the paper: only tokens with Q > 0 arrive. If no arrival is left for a path, this
+    path and the paths below it have no token.
     """
     x_draft: dict[Path, int] = {}
     # in lexicographic order each path comes after its parent and its earlier siblings
@@ -146,7 +146,7 @@ def draft(
 
 
 def given(P: np.ndarray, x: Text) -> np.ndarray:
-    """P(· | x), [|Ω|]: the row of the table after the last m tokens of x (Section 4)."""
+    """P(· | x), [|Ω|]: the row of the table for the last m tokens of x (Section 4)."""
     m = P.ndim - 1
     return P[x[len(x) - m :]]
 
@@ -160,7 +160,7 @@ def arrivals(e: np.ndarray, p: np.ndarray) -> list[int]:
 def residual(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
     """The residual distribution max(P - Q, 0), normalised, [|Ω|] (Section 2).
 
-    Correction to the paper: if max(P - Q, 0) is zero everywhere (P equals Q up to rounding), P is returned.
+    Correction to the paper: if max(P - Q, 0) is zero everywhere (P = Q up to rounding), the result is P.
     """
     P_residual = np.maximum(P - Q, 0)
     return P_residual / P_residual.sum() if P_residual.sum() > 0 else P
@@ -174,10 +174,10 @@ def without(Q: np.ndarray, token: int) -> np.ndarray:
 
 
 def sample(P: np.ndarray, u: float) -> int:
-    """A sample of P (Section 1): the token whose share of [0, 1) contains u. Shares lie in token order."""
+    """A sample of P (Section 1), by inversion: the first token whose running sum of P is above u."""
     end = 0
     for token, probability in enumerate(P):
         end += probability
         if u < end:
             return token
-    return max(token for token, probability in enumerate(P) if probability > 0)  # rounding left a gap
+    return max(token for token, probability in enumerate(P) if probability > 0)  # rounding left u without one

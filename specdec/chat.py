@@ -1,9 +1,9 @@
-"""Prompts of chat models, in which the template writes control tokens and messages stay plain text.
+"""Prompts of chat models. Only the chat template writes control tokens; messages stay plain text.
 
 A tokenizer turns the string of a special token, such as `<|im_end|>`, into that token wherever the string
-occurs. In a message it would end the user's turn and begin another one. `chat_ids` therefore cuts such a
-string inside a message in two and tokenizes both parts separately. The rest is tokenized as one text, because
-a token may contain the end of the template and the beginning of a message.
+occurs. Inside a message this token would end the user's turn and begin another turn. `chat_ids` therefore
+cuts such a string inside a message in two, and tokenizes the two parts separately. Everything else is
+tokenized as one text, because one token may join the end of the template with the beginning of a message.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Split = Callable[[str], list[int]]
 """A function from a text to its token ids, without a beginning-of-text token."""
 
 Turn = dict[str, Any]
-"""A message as templates read it: its role and its content."""
+"""A message in the form that templates read: its role and its content."""
 
 
 def chat_text(tokenizer: Any, message: str, history: Sequence[str] = ()) -> str:
-    """The text that a chat model reads for the user's `message`, up to the point where its answer begins.
+    """The text that a chat model reads for the user's `message`, up to the place where its answer begins.
 
     history: earlier messages, by the user and the model in turn.
 
@@ -37,7 +37,7 @@ def chat_text(tokenizer: Any, message: str, history: Sequence[str] = ()) -> str:
     turns = _turns((*history, message))
     words = message.strip()
     text, error = _rendered(tokenizer, turns)
-    # some templates read a list of parts, each with a type and its text
+    # some templates read each message as a list of parts, each with a type and a text
     if text is None or words not in text:
         parts = [turn | {"content": [{"type": "text", "text": turn["content"]}]} for turn in turns]
         of_parts, _ = _rendered(tokenizer, parts)
@@ -52,7 +52,7 @@ def chat_text(tokenizer: Any, message: str, history: Sequence[str] = ()) -> str:
 
 
 def chat_ids(tokenizer: Any, split: Split, message: str, history: Sequence[str] = ()) -> list[int]:
-    """Token ids of `chat_text` in which no message becomes a control token.
+    """Token ids of the text of `chat_text`, in which no part of a message becomes a control token.
 
     split: tokenizes a text; the string of a special token becomes this token. If no message contains such a
     string, the result is `split(chat_text(...))`. ValueError as for `chat_text`.
@@ -71,7 +71,7 @@ def _turns(messages: Sequence[str]) -> list[Turn]:
 
 
 def _rendered(tokenizer: Any, turns: list[Turn]) -> tuple[str | None, Exception | None]:
-    """The text of the template; None and the error if it fails."""
+    """The text that the template makes; None and the error if the template fails."""
     try:
         text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
         text.encode()  # raises if the text has half of a surrogate pair
@@ -89,8 +89,8 @@ class _Controls:
     """The control tokens of a tokenizer, as strings and as ids.
 
     They are its special tokens. In a user's message, added tokens that the chat template names count too,
-    because some models mark turns with them. In a model's own answer such added tokens do not count: they may
-    stand around its thoughts, where the template looks for them.
+    because some models mark turns with them. In a model's own answer they do not count: they may surround the
+    model's thoughts, and the template looks for them.
     """
 
     def __init__(self, tokenizer: Any, split: Split, user: bool):
@@ -100,11 +100,11 @@ class _Controls:
         for number, token in getattr(tokenizer, "added_tokens_decoder", {}).items():
             if token.special or (user and token.content in template):
                 tokens[number] = token.content
-        # a single character can't be cut, and is the same token everywhere
+        # a single character can't be cut, and it is always tokenized as the same token
         self._tokens = {number: token for number, token in tokens.items() if len(token) > 1}
         longest_first = sorted(self._tokens.values(), key=len, reverse=True)
         self._strings = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
-        # a word that the tokenizer does not know has the id of the unknown token
+        # the id of the unknown token says nothing: any unknown word has this id
         self._ids = self._tokens.keys() - {getattr(tokenizer, "unk_token_id", None)}
 
     def parts(self, message: str) -> list[str]:
@@ -114,7 +114,7 @@ class _Controls:
         return list(chain.from_iterable(self._split_controls(message[begin:end]) for begin, end in ends))
 
     def inside(self, part: str) -> list[int]:
-        """The ids that a part has inside a text, without the space that tokenizers may put before a text."""
+        """The ids of a part inside a text, without the space that tokenizers may put before a text."""
         for number, token in self._tokens.items():
             ids = self._split(token + part)
             if ids[:1] == [number]:
@@ -122,8 +122,8 @@ class _Controls:
         return self._split(part)
 
     def _split_controls(self, part: str) -> list[str]:
-        """Cuts a part within each control token that the tokenizer still finds in it. Some tokenizers
-        normalize a text before they look for control tokens, so that the search for strings misses some."""
+        """Cuts a part within each control token that the tokenizer still finds in it. The search for strings
+        misses control tokens if the tokenizer normalizes a text before it looks for them."""
         parts = []
         while self._holds(part):
             end = bisect_left(range(len(part)), True, key=lambda length: self._holds(part[:length]))

@@ -29,7 +29,7 @@ def integer(value: Any) -> int | None:
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """The value as int if it is an integer from `least` to `most`. Otherwise a ValueError names the value."""
+    """The value as int if it is an integer from `least` to `most`; otherwise a ValueError names it."""
     number = integer(value)
     if number is None or number < least or (most is not None and number > most):
         end = "up" if most is None else f"to {most:,}"
@@ -56,9 +56,9 @@ def real(value: Any) -> float | None:
 def reals(value: Any) -> np.ndarray | None:
     """The value as a new float64 array; None if it contains anything but real numbers.
 
-    Numpy itself would convert strings to numbers, and drop the imaginary part of complex numbers.
+    Numpy's own conversion also accepts strings, and drops the imaginary part of complex numbers.
     """
-    if hasattr(value, "is_complex"):  # a tensor; this test needs no import of torch
+    if hasattr(value, "is_complex"):  # a tensor; tested without importing torch
         return None if value.is_complex() else value.detach().cpu().double().numpy().copy()
     try:
         array = np.array(value)
@@ -68,7 +68,7 @@ def reals(value: Any) -> np.ndarray | None:
 
 
 def integers(name: str, values: Any) -> list[int]:
-    """`values` as a list of int. A ValueError says that it is not a list, or names the first bad entry."""
+    """`values` as a list of int. A ValueError says that it is no list, or shows its first bad entry."""
     if hasattr(values, "tolist"):
         values = values.tolist()
     if not isinstance(values, Iterable):
@@ -94,7 +94,7 @@ def among(name: str, value: Any, names: Iterable[Name]) -> Name:
 
 
 def truth(name: str, value: Any) -> bool:
-    """The value as bool if it is true, false, 1 or 0. Otherwise a ValueError names the value."""
+    """The value as bool if it is true, false, 1 or 0; otherwise a ValueError with its name."""
     if hasattr(value, "item") and math.prod(value.shape) == 1:
         value = value.item()
     if not isinstance(value, int) or value not in (0, 1):

@@ -19,10 +19,10 @@ def file_checksum(path: Path) -> str:
 
 
 def quick_checksum(path: Path) -> str:
-    """A checksum that detects damage and other versions of a file, but no forgery. OSError if the file can't
+    """A checksum that detects damage and other versions of a file, but not forgery. OSError if the file can't
     be read.
 
-    It is the SHA-256 of the CRC-32 of each piece, and takes a fraction of the time of the file's SHA-256.
+    It is the SHA-256 of the CRC-32s of the file's pieces, and takes a fraction of the time of its SHA-256.
     """
     starts = range(0, path.stat().st_size, _PIECE)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:

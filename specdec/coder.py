@@ -1,7 +1,7 @@
 """The pair "coder" and the places of its files: Qwen2.5-Coder-1.5B-Instruct, with the 0.5B as its draft.
 
-The files are the makers' own GGUF files with four bits per weight (Q4_K_M). They are not part of this
-project: they come from a folder, or from the hub if the user allows the download.
+The files are the original GGUF files of the models' makers, with four bits per weight (Q4_K_M). They are not
+part of this project. They come from a folder, or from the hub if the user allows the download.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LICENCE = "Apache 2.0"
 SIZE = f"{(TARGET.size + DRAFT.size) / 1e9:.1f} GB"
 """The size of both files together, as text."""
 MEMORY = 2_400_000_000
-"""Bytes of memory that a process needs for both models with the compiled forward pass of a CPU."""
+"""Bytes of memory that a process needs for both models with a CPU's compiled forward pass."""
 VARIABLE = "SPECDEC_MODELS"
 """The environment variable that names a folder with both files."""
 MISSING = (
@@ -48,8 +48,8 @@ MISSING = (
 
 
 def installed() -> tuple[Path, Path] | None:
-    """The files of target and draft, in the folder of `VARIABLE` or in the hub's cache; None if neither
-    place has both files."""
+    """The files of target and draft: in the folder that `VARIABLE` names, or in the hub's cache. None if
+    neither place has both files."""
     from huggingface_hub import try_to_load_from_cache
 
     folder = Path(os.environ.get(VARIABLE) or os.devnull)

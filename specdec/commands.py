@@ -1,4 +1,4 @@
-"""Shared parts of all commands: how they end, how they read options, and how they write files."""
+"""Parts that all commands share: how they end, how they read options, and how they write files."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from specdec.shipped import PAIRS
 
 @contextmanager
 def without_traceback() -> Iterator[None]:
-    """A context in which a command and its imports end without a traceback in the following cases.
+    """A context in which a command and its imports end without a traceback in these cases.
 
-    A user's mistake (ValueError), a file that can't be read or written, and a missing package give one line
-    and exit code 1. Ctrl+C gives exit code 130, after the message of the KeyboardInterrupt if it has one. If
-    the reader of the output ends first, as `| head` does, the exit code is 0. Characters that the terminal
-    does not know become "?". A standard stream that is closed counts as empty, and output to it is dropped.
+    A user's mistake (ValueError), a file that can't be read or written, and a missing package print one line
+    and give exit code 1. Ctrl+C gives exit code 130, after the message of the KeyboardInterrupt if it has
+    one. If the reader of the output ends first, as `| head` does, the exit code is 0. Characters that the
+    terminal does not know become "?". A closed standard stream counts as empty, and output to it is dropped.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -35,8 +35,8 @@ def without_traceback() -> Iterator[None]:
         try:
             yield
         finally:
-            print(end="", flush=True)  # flushed here, where a BrokenPipeError is still caught
-    except BrokenPipeError:  # unwritten output must not fail again at the end
+            print(end="", flush=True)  # flushed inside the try block, which catches a BrokenPipeError
+    except BrokenPipeError:  # output that is still unwritten must not fail again when the process ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"error: {_words(error)}")
@@ -48,10 +48,10 @@ def without_traceback() -> Iterator[None]:
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """A context in which a command imports modules and loads models that it needs to its end.
+    """A context for importing modules and loading models that a command needs until it ends.
 
-    The garbage collector never searches the objects made here for cycles, not even at the end of the process.
-    These searches would take more than a second.
+    The garbage collector never searches the objects made inside for cycles, not even at the end of the
+    process. These searches would take more than a second.
     """
     gc.disable()
     try:
@@ -71,13 +71,13 @@ class Parser(ArgumentParser):
     """An argument parser whose errors are ValueErrors, so that every mistake ends in the same way."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise the error that argparse found."""
+        """Raise a ValueError with the message of argparse."""
         raise ValueError(message)
 
 
 def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") -> None:
     """Adds the options that `loading.load_with_progress` reads. help: the help of --target."""
-    parser.add_argument("--pair", choices=PAIRS, help="a pair by name, instead of --target")
+    parser.add_argument("--pair", choices=PAIRS, help="the name of a pair, instead of --target")
     parser.add_argument("--download", action="store_true", help=f"let --pair coder download its {SIZE}")
     parser.add_argument("--target", help=help)
     parser.add_argument(
@@ -94,11 +94,11 @@ def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") 
     parser.add_argument(
         "--draft-dtype", help="dtype of the draft, by default the target's; int4 and int8 round its weights"
     )
-    parser.add_argument("--draft-ids", type=int, help="the draft scores only this many first token ids")
+    parser.add_argument("--draft-ids", type=int, help="the number of first token ids that the draft scores")
 
 
 def to_write(text: str) -> Path:
-    """The path of a file that is written when a command ends; ArgumentTypeError if it can't be written."""
+    """The path of a file to write when a command ends. ArgumentTypeError if it can't be written."""
     path = Path(text)
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ArgumentTypeError(
@@ -124,15 +124,15 @@ def columns(rows: Sequence[Sequence[str]], markdown: bool = False) -> str:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a result as JSON, with one line for each entry of the two outer levels.
+    """Write a result as JSON, with one line for each entry of its two outer levels.
 
-    A list of measurements then has one line for each measurement, and a changed measurement changes one line.
+    So each measurement in a list has its own line, and a changed measurement changes only this line.
     """
     path.write_text(spread(value) + "\n", encoding="utf-8")
 
 
 def spread(value: Any, levels: int = 2, indent: str = "") -> str:
-    """The text that `write_json` writes. levels: the number of outer levels with one line for each entry."""
+    """The text that `write_json` writes. levels: how many outer levels have one line for each entry."""
     if not levels or not value or not isinstance(value, (dict, list, tuple)):
         return json.dumps(value, ensure_ascii=False)
     deeper = indent + " "

@@ -1,8 +1,8 @@
 """Learns context-aware acceptance (`context`) from texts of the target.
 
 The text before a verified node of a draft tree has the target's distribution. So texts of the target, with P
-and Q at each position, are all the data that is needed. For each position one race and one set of uniforms
-are drawn. The hazards are fitted to predict which child would have been accepted.
+and Q at each position, are sufficient data. For each position a race and a set of uniforms are drawn. The
+hazards are fitted to predict which child is accepted with them.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 _CHUNK = 64
-"""Tokens that are scored in one forward pass."""
+"""The number of tokens that are scored in one forward pass."""
 _RIDGE = 1e-4
-"""The weight of the penalty on squared weights, which keeps them finite if a feature never varies."""
+"""The weight of the penalty on squared weights. It keeps the weights finite if a feature never varies."""
 _TEXT = 200
 """The largest number of tokens in one text."""
 
 
 class Samples(NamedTuple):
-    """Positions of texts: the features of each stage [n, WIDTH, features], and which children were accepted.
+    """Positions of texts: the features of each stage, [n, WIDTH, features], and which children were accepted.
 
-    accepted: bool [n, WIDTH], true for at most one child. offered: bool [n, WIDTH], false for children beyond
-    the number of tokens with q > 0.
+    accepted: bool [n, WIDTH], true for at most one child of a position. offered: bool [n, WIDTH], whether
+    there is such a child; false for children beyond the number of tokens with q > 0.
     """
 
     stages: dict[str, Tensor]
@@ -74,14 +74,14 @@ def learn_context(
     samples = _joined([sampled(*_distributions(pair, sampling, *text), method, noise) for text in texts])
     if not samples.accepted.any():
         raise ValueError(
-            f"tokens = {tokens}: in texts of this length no drafted token was accepted, so there is nothing "
+            f"tokens = {tokens}: in so few tokens no drafted token was accepted, so there is nothing "
             f"to learn; raise tokens, or try another draft"
         )
     return fitted(samples, method)
 
 
 def sampled(log_p: Tensor, log_q: Tensor, method: Method, noise: torch.Generator) -> Samples:
-    """Samples at n positions, with a newly drawn race at each, and for GSD new uniforms.
+    """Samples at n positions. Each position gets a newly drawn race, and for GSD also new uniforms.
 
     log_p, log_q: [n, vocabulary].
     """
@@ -96,7 +96,7 @@ def sampled(log_p: Tensor, log_q: Tensor, method: Method, noise: torch.Generator
         uniforms = torch.rand(len(log_q), WIDTH, dtype=torch.float64, generator=noise)
         first = gsd_tests(log_p.double().exp(), log_q.double().exp(), children, uniforms)
         accepted = first[:, None] == torch.arange(width)
-        # one call per position: nodes of a level share uniforms, but positions of a text do not
+        # one call for each position: nodes of a level share uniforms, but positions of a text do not
         tested = torch.cat([tested_features(q[None], u) for q, u in zip(log_q, uniforms, strict=True)])
         drafted = torch.cat([tested, of_children(log_q, children)], -1)
         stages = {"node": of_node(log_q), "tested": tested, "drafted": drafted}
@@ -105,7 +105,7 @@ def sampled(log_p: Tensor, log_q: Tensor, method: Method, noise: torch.Generator
 
 
 def fitted(samples: Samples, method: Method) -> ContextAcceptance:
-    """The acceptance whose hazards fit the samples, by penalised maximum likelihood at each stage."""
+    """The acceptance whose hazards fit the samples best, by penalised maximum likelihood at each stage."""
     at_risk = _at_risk(samples).float()
     stages = {
         name: _hazards(features, samples.accepted.float(), at_risk)
@@ -135,7 +135,7 @@ def _hazards(features: Tensor, accepted: Tensor, at_risk: Tensor) -> Hazards:
 
 
 def _at_risk(samples: Samples) -> Tensor:
-    """The offered children without an accepted earlier sibling, bool [n, WIDTH]."""
+    """The offered children that have no accepted earlier sibling, bool [n, WIDTH]."""
     earlier = samples.accepted.cumsum(-1) - samples.accepted.long()
     return samples.offered & (earlier == 0)
 
@@ -149,7 +149,7 @@ def _joined(parts: Sequence[Samples]) -> Samples:
 def _texts(
     pair: ModelPair, prompts: Sequence[str | Sequence[int]], sampling: Sampling, tokens: int, seed: int
 ) -> Iterator[tuple[list[int], int]]:
-    """Texts of the target: the token ids of prompt and text, and the index where the text begins."""
+    """Texts of the target, each as the token ids of prompt and text, and the index where the text begins."""
     num_tokens = number = 0
     while num_tokens < tokens:
         prompt, own = prompts[number % len(prompts)], derived_seed(seed, number)
@@ -161,7 +161,7 @@ def _texts(
 def _distributions(
     pair: ModelPair, sampling: Sampling, ids: Sequence[int], start: int
 ) -> tuple[Tensor, Tensor]:
-    """log P and log Q [n, vocabulary] at the positions from `start` on, each given the text before it."""
+    """log P and log Q [n, vocabulary] of the tokens from index `start` on, each given the text before it."""
     end = min(len(ids), pair.drafting.context_length, pair.target.context_length)
     log_p, log_q = (scored(model, ids[:end], start, pair, sampling) for model in (pair.target, pair.drafting))
     return log_p, log_q
@@ -171,8 +171,8 @@ def _distributions(
 def scored(
     model: Model, ids: Sequence[int], start: int, pair: ModelPair, sampling: Sampling, at_once: int = _CHUNK
 ) -> Tensor:
-    """Log-probabilities [n, vocabulary] at the positions from `start` on, on the CPU. at_once: tokens of one
-    forward pass."""
+    """Log-probabilities [n, vocabulary] of the tokens from index `start` on, on the CPU. at_once: tokens of
+    one forward pass."""
     session, rows = model.session(), []
     if start > 1:
         session.prefill(ids[: start - 1])

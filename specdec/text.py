@@ -1,9 +1,8 @@
 """Turns token ids into text, piece by piece.
 
-The text of a token depends on the tokens around it. A token may be a part of a character, and it may have
-another text at the start than in the middle, because SentencePiece drops a leading space. `TextStream` gives
-the text that each emitted token adds. `TokenTexts` gives a token a name by itself, for drafted tokens and
-race bars.
+The text of a token depends on the tokens around it. A token may be a part of a character, and SentencePiece
+drops a space at the start of a text. `TextStream` gives the text that each emitted token adds. `TokenTexts`
+gives each token a name of its own, for drafted tokens and for the bars of races.
 """
 
 from __future__ import annotations
@@ -16,30 +15,30 @@ SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 """The character with which SentencePiece writes a space."""
 
 Kind = Literal["silent", "byte", "plain"]
-"""How decoding treats a token: it leaves the token out, joins it with neighbouring bytes, or shows its own
-text."""
+"""How decoding treats a token: it leaves the token out, joins it with neighbouring byte tokens, or shows the
+token's own text."""
 
 
 class TextStream:
-    """The text that each token adds after a prompt. Text that later tokens may change is held back.
+    """The text that each token adds after a prompt. It holds text back as long as later tokens may change it.
 
     tokenizer: a Hugging Face tokenizer; None for a pair without one, whose text is empty.
 
-    The pieces of all tokens and of `flush`, joined, are the text that `tokenizer.decode` gives for prompt and
-    tokens without special tokens, minus the prompt's own text. If the prompt ends inside a character, its own
-    text is not a prefix of the whole; the pieces then start at the first difference. No id raises an error.
+    All pieces, of tokens and of `flush`, are together the text of `tokenizer.decode` for prompt and tokens,
+    without special tokens and the prompt's text. If the prompt ends inside a character, its text is no prefix
+    of the whole text, and the pieces start at the first difference. No id raises an error.
 
     Three things are held back: an unfinished character; a run of byte tokens (`<0xC3>`), because one invalid
     byte turns the whole run into replacement characters; and characters that the tokenizer's clean-up of
-    spaces may join. Only a window of the last tokens is decoded, so that a token costs the same in a text of
-    any length.
+    spaces may join. Only a window of the last tokens is decoded, so that the time for a token does not depend
+    on the length of the text.
     """
 
     def __init__(self, tokenizer: Any | None, prompt_ids: Sequence[int] = ()):
         self._tokenizer = tokenizer
         if tokenizer is None:
             return
-        # a tokenizer written in Python may change earlier text: CTRL's writes "hel@@" only when "lo" follows
+        # a tokenizer written in Python may change earlier text: CTRL's writes "hel@@" until "lo" follows
         self._is_probed = getattr(tokenizer, "backend_tokenizer", None) is None
         self._kinds: dict[int, Kind] = {}
         self._limit = 2 * _CONTEXT
@@ -53,7 +52,7 @@ class TextStream:
         if kind == "silent":
             return ""
         self._window.append(token_id)
-        if kind == "byte":  # a run of byte tokens is only settled when another token ends it
+        if kind == "byte":  # the text of a run of byte tokens is final only when another token ends it
             return ""
         final, pending = self._split(self._window)
         piece = self._piece(final)
@@ -66,7 +65,7 @@ class TextStream:
         return "" if self._tokenizer is None else self._piece(self._decode(self._window), last=True)
 
     def _piece(self, text: str, last: bool = False) -> str:
-        """The text that was not returned yet. text: the settled text of the window."""
+        """The text that was not returned yet. text: the final text of the window."""
         dropped, piece = self._output.change(text)
         return piece if self._cleaned is None else self._cleaned.piece(dropped, piece, last)
 
@@ -80,11 +79,11 @@ class TextStream:
         return final, text[len(final) :]
 
     def _forget(self, final: str, pending: str) -> None:
-        """Shorten the window if the shorter window's text continues like the longer one's.
+        """Shorten the window if the text of a shorter window continues in the same way.
 
         It does if both texts end alike. A shorter window may begin inside a character. Up to three bytes of
-        that character are left in it, and each of them is decoded as a character of its own. From the fourth
-        character on both texts are therefore the same.
+        that character are left in it, each of which is decoded as a character of its own. So from the fourth
+        character on, both texts are equal.
         """
         for count in _doubled(_CONTEXT, len(self._window)):
             recent = self._window[-count:]
@@ -97,7 +96,7 @@ class TextStream:
         self._limit = 2 * len(self._window)
 
     def _last_of(self, prompt_ids: Sequence[int]) -> list[int]:
-        """The prompt's last tokens, without silent ones. Earlier tokens can't influence how the next text
+        """The prompt's last tokens, without silent ones. Tokens before them can't influence how the next text
         begins."""
         for count in _doubled(_CONTEXT, len(prompt_ids)):
             recent = self._without_silent(prompt_ids[-count:])
@@ -122,7 +121,7 @@ class TextStream:
 
 
 class _Output:
-    """The part of a growing text that belongs to the prompt or was already returned."""
+    """The part of a growing text that belongs to the prompt or that was already returned."""
 
     def __init__(self, text: str):
         self.text = text
@@ -151,8 +150,8 @@ class _Cleaned:
     def piece(self, dropped: int, piece: str, last: bool) -> str:
         """The new part of the cleaned text.
 
-        dropped: number of characters that the uncleaned text loses at its end. piece: the text that it then
-        gains.
+        dropped: number of characters that the uncleaned text loses at its end. piece: the text that is then
+        added to it.
         """
         self._text = self._text[: len(self._text) - dropped] + piece
         joined = self._text if last else self._text.rstrip(_JOINABLE)
@@ -163,12 +162,12 @@ class _Cleaned:
 
 
 def prompt_text(tokenizer: Any | None, token_ids: Sequence[int]) -> str:
-    """The text of a prompt that was given as token ids, with special tokens; empty without a tokenizer."""
+    """The text of a prompt given as token ids, with special tokens; empty without a tokenizer."""
     return "" if tokenizer is None else decoded(tokenizer, token_ids)
 
 
 def decoded(tokenizer: Any, token_ids: Sequence[int], *, skip_special: bool = False) -> str:
-    """The text of `tokenizer.decode` before its clean-up of spaces, without the ids that it can't decode."""
+    """The text of `tokenizer.decode` without its clean-up of spaces, and without ids that it can't decode."""
     try:
         return tokenizer.decode(
             list(token_ids), skip_special_tokens=skip_special, clean_up_tokenization_spaces=False
@@ -192,10 +191,10 @@ def _token(tokenizer: Any, token_id: int) -> str | None:
 
 
 def check_own(error: BaseException) -> None:
-    """Raise errors that must end the program, such as KeyboardInterrupt. Other errors are the tokenizer's own
-    and are ignored.
+    """Raises errors that must end the program, such as KeyboardInterrupt. Other errors come from the
+    tokenizer itself, and are ignored.
 
-    A panic in a Rust tokenizer is not an `Exception`, but it is the tokenizer's own too.
+    A panic of a tokenizer written in Rust is not an `Exception`, but it comes from the tokenizer too.
     """
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
@@ -231,15 +230,15 @@ def _shared(first: str, second: str) -> int:
 
 
 def _doubled(first: int, end: int) -> Iterator[int]:
-    """first, 2 first, 4 first, ... below `end`."""
+    """Yields first, 2 first, 4 first, ... while they are below `end`."""
     while first < end:
         yield first
         first *= 2
 
 
 class TokenTexts(dict[int, str]):
-    """A name for each token id: the token's text, or its bytes as `<E2 80>` if they are not a complete
-    character. A name is computed on its first use."""
+    """A name for each token id: the token's text, or its bytes, as `<E2 80>`, if they are no complete
+    character. A name is computed at its first use."""
 
     def __init__(self, tokenizer: Any | None):
         super().__init__()
@@ -254,7 +253,7 @@ class TokenTexts(dict[int, str]):
             return str(token_id)
         token = _token(self._tokenizer, token_id)
         if token is None:
-            return f"<{token_id}>"  # this id is in the padding of the logits, unknown to the tokenizer
+            return f"<{token_id}>"  # an id of the padding of the logits, which the tokenizer does not know
         text = decoded(self._tokenizer, [token_id])
         if token.startswith(SPACE) and not text.startswith(" "):
             text = " " + text  # decoding drops the space at the start of a text
@@ -271,7 +270,7 @@ def _bytes_of(token: str) -> bytes:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """Character -> byte in byte-level tokenizers, which write a printable byte as its own character."""
+    """Character -> byte for byte-level tokenizers, which write each printable byte as its own character."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     unprintable = [byte for byte in range(256) if byte not in printable]
     return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(unprintable)}
@@ -282,11 +281,11 @@ BYTE_LEVEL = _byte_alphabet()
 _UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 BYTE_TOKEN = re.compile("<0x[0-9A-Fa-f]{2}>")
 _JOINABLE = " 'nvr"
-"""The characters of the strings that a clean-up of spaces replaces (` .`, ` ' `, ` n't`, ` 've` and others),
-except the last character of each. A replacement never reaches across any other character."""
+"""The characters in the strings that a clean-up of spaces replaces (` .`, ` ' `, ` n't`, ` 've` and others),
+without each string's last character. A replacement never reaches across any other character."""
 
 _CONTEXT = 8
-"""Number of tokens that is usually enough context to decode the tokens after them."""
+"""The number of tokens that usually are enough context to decode the tokens after them."""
 _TELLING = 4
-"""If the texts of two windows of tokens end in the same 4 characters, later tokens add the same text to both.
-A character that is cut off has at most 4 bytes, so these characters contain all of them."""
+"""If the texts of two windows end in the same 4 characters, later tokens add the same text to both: a
+character that is cut at a window's start has at most 4 bytes, so it affects none of the later characters."""

@@ -1,9 +1,9 @@
 """Shapes of draft trees: simple, sequence, batch, SpecInfer's tree, and any tree from its paths.
 
 A topology says how many children each node gets, never which tokens. Nodes are in level order (by depth, then
-by path), so that a level is one contiguous slice and parents come before children. *Rows* number all nodes
-and the root: row 0 is the root, and row i + 1 is the node `paths[i]`. A target call scores the rows in this
-order.
+by path), so that each level is a contiguous slice and parents come before their children. *Rows* number the
+root and all nodes: row 0 is the root, and row i + 1 is the node `paths[i]`. A target call scores the rows in
+this order.
 
     Topology([(0,), (1,), (0, 0)])      row 0 ─┬─ row 1 (0,) ─── row 3 (0, 0)
                                                └─ row 2 (1,)
@@ -23,17 +23,17 @@ from torch import Tensor
 from specdec.checks import integer, integers, whole
 
 Path = tuple[int, ...]
-"""A drafted token's place: 0-based child indices from the root, whose own path is `()`."""
+"""The place of a drafted token: 0-based child indices from the root to it. The root's path is `()`."""
 
 
 class Topology:
     """An ordered tree of draft positions, the root excluded.
 
-    paths: tuples of 0-based child indices in any order; every ancestor and every earlier sibling
-    of a path must be there too. Raises ValueError naming the path that does not fit.
+    paths: tuples of 0-based child indices in any order. They must include every ancestor and every earlier
+    sibling of each path. ValueError names a path that does not fit.
 
     A node is stored as two integers, parent row and child index, so that a deep tree takes O(k) memory. The
-    paths take O(k · depth) and are built when they are first read.
+    paths take O(k · depth) memory, and are computed at their first use.
     """
 
     def __init__(self, paths: Iterable[Sequence[int]]):
@@ -58,8 +58,8 @@ class Topology:
     def from_parents(cls, parents: Sequence[int], child_indices: Sequence[int]) -> Topology:
         """A topology from the parent row and the child index of each row; both are -1 for the root.
 
-        Rows must be in level order, and the children of a node in order of their indices. This is checked in
-        O(k). ValueError names the row that does not fit.
+        Rows must be in level order, and children of a node in the order of their indices. Both are checked,
+        in O(k) time. ValueError names the row that does not fit.
         """
         parents, child_indices = integers("parents", parents), integers("child_indices", child_indices)
         if len(parents) != len(child_indices):
@@ -72,7 +72,7 @@ class Topology:
                 raise ValueError(
                     f"row {row} has the parent {parent}: the parent must be an earlier row, 0 to {row - 1}"
                 )
-            # in level order parents never fall, and the children of a node are neighbours
+            # in level order, parent rows never fall, and the children of a node are neighbours
             expected = child_indices[row - 1] + 1 if parent == previous else 0
             if parent < previous or child_indices[row] != expected:
                 raise ValueError(
@@ -93,7 +93,7 @@ class Topology:
 
     @property
     def num_draft_tokens(self) -> int:
-        """k: nodes of the tree, the root excluded."""
+        """k: the number of nodes of the tree, without the root."""
         return len(self.parents) - 1
 
     @property
@@ -104,8 +104,8 @@ class Topology:
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         """The rows of each row's children, in order. They are neighbours, because rows are in level order."""
-        # built when it is first read, because a tuple for each row makes building a large tree several times
-        # as slow
+        # Computed at the first use, because a tuple for each row would make the construction of a large tree
+        # several times slower.
         counts = [0] * len(self.parents)
         for parent in self.parents[1:]:
             counts[parent] += 1
@@ -114,7 +114,7 @@ class Topology:
 
     @cached_property
     def paths(self) -> tuple[Path, ...]:
-        """The nodes' paths in level order, the root excluded."""
+        """The nodes' paths in level order, without the root's."""
         paths: list[Path] = [()]
         for parent, child_index in zip(self.parents[1:], self.child_indices[1:], strict=True):
             paths.append((*paths[parent], child_index))
@@ -126,7 +126,7 @@ class Topology:
 
     @cached_property
     def levels(self) -> tuple[range, ...]:
-        """Rows of each depth, from depth 0 (the root alone)."""
+        """The rows of each depth, from depth 0, which is the root alone."""
         starts = [
             row for row in range(len(self.depths)) if row == 0 or self.depths[row] != self.depths[row - 1]
         ]
@@ -134,12 +134,12 @@ class Topology:
 
     @cached_property
     def inner_levels(self) -> tuple[tuple[int, ...], ...]:
-        """The rows with children, by depth."""
+        """For each depth, the rows that have children."""
         return tuple(tuple(row for row in level if self.children[row]) for level in self.levels)
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
-        """The largest number of children of a row, by depth."""
+        """For each depth, the largest number of children of a row."""
         return tuple(max(len(self.children[row]) for row in level) for level in self.levels)
 
     @cached_property
@@ -155,7 +155,7 @@ class Topology:
         return rows[::-1]
 
     def attention_mask(self) -> Tensor:
-        """Bool [1 + k, 1 + k]: which rows each row attends to, itself and its ancestors."""
+        """Bool [1 + k, 1 + k]: which rows each row attends to, namely its ancestors and itself."""
         mask = torch.eye(len(self.parents), dtype=torch.bool)
         for row in range(1, len(self.parents)):
             mask[row] |= mask[self.parents[row]]
@@ -168,7 +168,7 @@ class Topology:
         return self.subset(row for row in range(1, len(self.parents)) if self.depths[row] <= depth)
 
     def subset(self, rows: Iterable[int]) -> Topology:
-        """The topology of the root and these rows, which must include a row's parent and earlier siblings."""
+        """The topology of the root and these rows. A row's parent and earlier siblings must be among them."""
         old_rows = [0, *rows]
         new = {row: i for i, row in enumerate(old_rows)}
         parents = [-1, *(new[self.parents[row]] for row in old_rows[1:])]
@@ -198,7 +198,7 @@ def simple() -> Topology:
 
 
 def sequence(k: int) -> Topology:
-    """k drafted tokens in a sequence, each the child of the one before."""
+    """k drafted tokens in a sequence: each is the child of the one before it."""
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     return Topology.from_parents(range(-1, k), [-1] + [0] * k)
 
@@ -212,8 +212,8 @@ def batch(k: int) -> Topology:
 def specinfer(k: int = 20) -> Topology:
     """SpecInfer's tree: three sequences that share their first two tokens.
 
-    Each sequence gets a third of the k - 2 other tokens. If k - 2 is no multiple of three, the first ones get
-    one more. For k <= 2 the tree is sequence(k).
+    Each sequence gets a third of the other k - 2 tokens. If k - 2 is not a multiple of three, the first
+    sequences get one more. For k <= 2 the tree is sequence(k).
     """
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     paths = [(0,) * depth for depth in range(1, min(k, 2) + 1)]
@@ -230,7 +230,7 @@ NAMED = {"simple": lambda k: simple(), "sequence": sequence, "batch": batch, "sp
 def named(name: str, k: int | None = None) -> Topology:
     """The topology with this name: `named("sequence", 4)`, `named("sequence(4)")` or `named("simple")`.
 
-    ValueError lists the names, or says which k does not fit.
+    A ValueError lists the names, or says which k does not fit.
     """
     kind, own_k = parsed(name) if isinstance(name, str) else ("", None)
     if kind == "simple" and own_k not in (None, 1):
@@ -244,7 +244,7 @@ def named(name: str, k: int | None = None) -> Topology:
 
 
 def parsed(name: str) -> tuple[str, int | None]:
-    """The parts of a topology's name: "sequence(4)" is ("sequence", 4), "auto" is ("auto", None)."""
+    """The parts of a topology's name: "sequence(4)" gives ("sequence", 4), "auto" gives ("auto", None)."""
     match = fullmatch(r"(\w+)\((\d{1,7})\)", name.replace(" ", ""))
     return (match[1], int(match[2])) if match else (name, None)
 
@@ -253,7 +253,7 @@ def _checked_path(path: Sequence[int]) -> Path:
     if isinstance(path, (str, bytes)) or not isinstance(path, Sequence):
         raise ValueError(f"path {path!r} is not a tuple of child indices")
     if not path:
-        raise ValueError("path () is the root; it is in every tree and not listed")
+        raise ValueError("path () is the root, which every tree has: leave it out")
     indices = [i for i in map(integer, path) if i is not None and i >= 0]
     if len(indices) < len(path):
         raise ValueError(f"path {tuple(path)!r} does not consist of child indices 0, 1, 2, ...")
@@ -261,4 +261,4 @@ def _checked_path(path: Sequence[int]) -> Path:
 
 
 MAX_DRAFT_TOKENS = 1_000_000
-"""Largest k for which a topology is built. A decoder is limited much earlier, by its context."""
+"""The largest k for which a topology is built. A decoder has a much lower limit, its context."""

@@ -1,4 +1,4 @@
-"""The paper's verification as pure functions of tensors and randomness: only Algorithms 4 and 5."""
+"""The paper's verification, Algorithms 4 and 5, as pure functions of tensors and randomness."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def verify_gsd(
     """Greedy speculative decoding (Algorithm 4 of the paper, corrected): see `methods.gsd.verify`.
 
     token_ids: [1 + k]; the root's is not read. log_p: [1 + k, vocabulary], the target's log-probabilities
-    after each row. log_q: by row, the log-probabilities [vocabulary] from which the children were drafted;
-    those of leaves are not read, and None stands for children drafted without probabilities. uniform(depth,
-    child_index): the uniform that tests that child. residual_uniform(depth): the uniform that samples the
-    last token. Neither may depend on the race with which the children were drafted.
+    after each row. log_q: for each row, the log-probabilities [vocabulary] from which its children were
+    drafted; None for children drafted without probabilities; not read at leaves. uniform(depth, child_index):
+    the uniform that tests this child. residual_uniform(depth): the uniform that samples the last token.
+    Neither may depend on the race with which the children were drafted.
     """
     noise = _GivenNoise(uniform=uniform, residual_uniform=residual_uniform)
     return gsd.verify(Drafted(topology, token_ids, log_q), log_p, noise)
@@ -39,15 +39,15 @@ def verify_ersd(
 ) -> Verdict:
     """Exponential-race speculative decoding (Algorithm 5 of the paper, corrected): see `methods.ersd.verify`.
 
-    token_ids, log_p: as in `verify_gsd`. log_e: [depth + 1, vocabulary], the log-exponentials of each depth,
-    with which the children of nodes of that depth were drafted.
+    token_ids, log_p: as in `verify_gsd`. log_e: [depth + 1, vocabulary], the log-exponentials of the race at
+    each depth, with which the children of the nodes at this depth were drafted.
     """
     none = [None] * len(log_p)
     return ersd.verify(Drafted(topology, token_ids, none), log_p, _GivenNoise(log_e=log_e))
 
 
 class _GivenNoise(NamedTuple):
-    """A `Noise` made of the values that the caller gives by depth."""
+    """A `Noise` made of values that the caller gives for each depth."""
 
     uniform: Callable[[int, int], float] = lambda *_: 0.5
     residual_uniform: Callable[[int], float] = lambda *_: 0.5

@@ -1,4 +1,4 @@
-"""A message on the error stream for work that takes longer than two seconds."""
+"""Prints a message on the error stream while work takes longer than two seconds."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from threading import Event, Thread
 from types import TracebackType
 
 PATIENCE = 2.0
-"""Seconds before the message."""
+"""The seconds that pass before the message."""
 
 
 class Waiting:
     """Prints `words`, the name of the work, if the block takes longer than `PATIENCE` seconds.
 
-    On a terminal one line counts seconds and is erased at the end; elsewhere the message is written once.
+    On a terminal, one line counts the seconds and is erased at the end. Elsewhere the message appears once.
     """
 
     def __init__(self, words: str):

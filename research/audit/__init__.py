@@ -1,5 +1,5 @@
 """Audits other engines: do texts have the model's distribution, and does a seed give the same text again?
 
-The audit itself, and the engines that a user has, are in `specdec.exactness.audit`. Here each engine has a
-file with a function that starts it on a pair (README.md).
+The audit itself is in `specdec.exactness.audit`, with the engines that users have. In this folder each
+further engine has a file, with a function that starts the engine on a pair (README.md).
 """

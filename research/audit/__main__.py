@@ -21,8 +21,8 @@ def _all(options: Namespace, drafting: Mapping[str, Any] | None) -> Mapping[str,
 def main(arguments: list[str] | None = None, available: Callable[..., Mapping[str, Engine]] = _all) -> int:
     """Audits the engines. Returns 1 if a difference was found, and 2 if an engine could not be audited.
 
-    available: returns engines by name, given the command's options and transformers' draft arguments.
-    ValueError is a user's mistake.
+    available: a function that returns the engines by name, given the command's options and transformers'
+    draft arguments. A ValueError is a user's mistake.
     """
     command = parser("python -m research.audit", __doc__, engines(), "a random pair")
     sentence = "a text for the maintainers of an engine that is wrong"
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None, available: Callable[..., Mapping[st
         return Subject(name, available(options, None)[name], pair, options.prompt or PROMPT)
 
     def post(name: str, top_k: int) -> None:
-        """Write a report for the maintainers, with the smallest vocabulary that shows the difference."""
+        """Write a report for the maintainers, on the smallest vocabulary that shows the difference."""
         for vocab_size in posting.VOCABULARIES if options.report else ():
             subject = random(name, vocab_size)._replace(prompt=tiny.PROMPT)
             report = report_on(subject, min(top_k, vocab_size - 1), options)

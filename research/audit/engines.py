@@ -18,14 +18,14 @@ _DRAFTING = {
     "transformers-gemma4": "min(1, p/q), residual; a greedy draft",
     "transformers-ensemble": "min(1, w p/q + 1 - w), residual; w = 0.5, lossy by design",
 }
-"""The verification rule of each of transformers' methods that draft. `tiny.models` gives their arguments."""
+"""The verification rules of transformers' ways to draft, by name. `tiny.models` gives their arguments."""
 
 
 def engines(url: str = "", drafting: Mapping[str, Any] | None = None, batch: int = 1) -> dict[str, Engine]:
     """All engines by name, including those of `specdec audit`. url: address of a server.
 
-    drafting: transformers' arguments for the draft; by default those of the pair's draft. batch: how many
-    texts OpenVINO, or a server that is started here, decodes at once.
+    drafting: transformers' arguments for the draft; None takes those of the pair's draft. batch: how many
+    texts OpenVINO, or a server that this command starts, decodes at once.
     """
 
     def draft(name: str, pair: ModelPair) -> Sample:

@@ -40,7 +40,7 @@ _ONE_THREAD = ("-t", "1", "-td", "1", "-lv", "2")
 
 
 def engines(slots: int = 1) -> dict[str, Engine]:
-    """The engines by name. slots: how many texts a server decodes at once."""
+    """The engines by name. slots: how many texts each server decodes at once."""
     return {
         name: Engine(rule, partial(served, name, slots=slots), partial(version, name.partition("-")[0]))
         for name, (rule, *_) in _RULES.items()
@@ -50,7 +50,7 @@ def engines(slots: int = 1) -> dict[str, Engine]:
 def served(name: str, pair: ModelPair, slots: int = 1) -> Sample:
     """Starts llama.cpp's server or node-llama-cpp with the pair, and returns the function that decodes.
 
-    The server is the attribute `process` of that function, and ends when the function is deleted. Matrices of
+    The server is the function's attribute `process`, and ends when the function is deleted. Matrices of
     bfloat16 stay in bfloat16. name: the engine's name. slots: how many texts the server decodes at once.
     """
     family = name.partition("-")[0]
@@ -80,12 +80,12 @@ def served(name: str, pair: ModelPair, slots: int = 1) -> Sample:
 
 
 def program(kind: str) -> Path:
-    """The path of the program llama-server (in LLAMA_SERVER, or found on PATH), or of the folder of the
-    package node-llama-cpp (in NODE_LLAMA_CPP). ModuleNotFoundError if there is none."""
+    """The path of the program llama-server (named by LLAMA_SERVER, or found on PATH), or of the folder of the
+    package node-llama-cpp (named by NODE_LLAMA_CPP). ModuleNotFoundError if it is missing."""
     variable = {"llama.cpp": "LLAMA_SERVER", "node": "NODE_LLAMA_CPP"}[kind]
     path = os.environ.get(variable) or (shutil.which("llama-server") if kind == "llama.cpp" else None)
     if not path or not Path(path).exists():
-        raise ModuleNotFoundError(f"{kind} is not there: set {variable} to its path (docs/audit.md)")
+        raise ModuleNotFoundError(f"{kind} was not found: set {variable} to its path (docs/audit.md)")
     return Path(path).resolve()
 
 
@@ -102,7 +102,7 @@ def version(kind: str) -> dict[str, str]:
 
 
 def _answers(address: str, process: subprocess.Popen[bytes]) -> bool:
-    """Waits until a server answers. False if it ends before it answers, or takes longer than `SECONDS`."""
+    """Waits until a server answers. False if it ends before that, or takes longer than `SECONDS`."""
     due = time.monotonic() + SECONDS
     while time.monotonic() < due and process.poll() is None:
         try:

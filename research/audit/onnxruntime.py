@@ -1,4 +1,4 @@
-"""Decodes with onnxruntime-genai, an engine that the audit checks. Its model builder converts the pair."""
+"""Decodes with onnxruntime-genai as an engine of the audit. The engine's own builder converts the pair."""
 
 import json
 import subprocess
@@ -16,10 +16,10 @@ from specdec.exactness.audit.run import Counting, Sample, named
 
 
 def onnxruntime(pair: Any, k: int) -> Sample:
-    """A function that decodes with onnxruntime-genai in float32. The pair is converted here.
+    """A function that decodes with onnxruntime-genai in float32. The call converts the pair.
 
-    k: drafted tokens per round; 0 drafts nothing. Raises ModuleNotFoundError if onnxruntime-genai, onnx or
-    onnx-ir is not installed.
+    k: drafted tokens per round; 0 drafts nothing. ModuleNotFoundError if onnxruntime-genai, onnx or onnx-ir
+    is not installed.
     """
     genai = import_module("onnxruntime_genai")
     with TemporaryDirectory() as place:

@@ -39,10 +39,10 @@ def pipeline(
 ) -> Sample:
     """A function that decodes with openvino-genai on one thread. folder, draft: folders of converted models.
 
-    precision: "f32" or "bf16". k: drafted tokens per round. batch: how many texts with the same settings are
-    decoded together; the first is returned. Prefixes are not cached, because openvino-genai 2026.4 with a
-    draft and cached prefixes mostly fails at the first sampled text. Raises ModuleNotFoundError if
-    openvino-genai is not installed.
+    precision: "f32" or "bf16". k: drafted tokens per round. batch: how many equal requests are decoded
+    together; the first text is returned. Prefixes are not cached, because with a draft and cached prefixes
+    openvino-genai 2026.4 mostly fails at the first sampled text. ModuleNotFoundError if openvino-genai is not
+    installed.
     """
     openvino, genai = import_module("openvino"), import_module("openvino_genai")
     scheduler = genai.SchedulerConfig()

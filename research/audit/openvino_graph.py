@@ -21,9 +21,9 @@ INPUTS = ("input_ids", "attention_mask", "position_ids")
 
 
 class _Past(DynamicCache):
-    """A cache whose keys and values are inputs and outputs of a traced model.
+    """A cache of keys and values that enter a traced model as inputs and leave it as outputs.
 
-    past: keys and values of each layer, [batch, key-value heads, length, head size].
+    past: the keys and the values of each layer, [batch, key-value heads, length, head size].
     """
 
     def __init__(self, past: tuple[Tensor, ...]):
@@ -41,7 +41,7 @@ class _Past(DynamicCache):
 
 
 class _Traced(nn.Module):
-    """A decoder as a function of tensors. It returns logits, and all tokens' keys and values."""
+    """A decoder as a function of tensors. It returns logits, and the keys and values of all tokens."""
 
     def __init__(self, model: Any):
         super().__init__()
@@ -59,11 +59,11 @@ class _Traced(nn.Module):
 def convert(model: Any, folder: Path, tokenizer: PreTrainedTokenizerBase | None = None) -> Path:
     """Write a `PreTrainedModel` in float32: a decoder without sliding windows and without recurrent states.
 
-    tokenizer: pipelines with a draft need one; None makes one with a name for each token (`names`). Raises
+    tokenizer: pipelines with a draft need one; None makes one with a name for each token (`names`).
     ModuleNotFoundError without openvino and openvino_tokenizers.
     """
     openvino = import_module("openvino")
-    # The trace is of float32 and of torch's own attention.
+    # The trace is made in float32, with torch's own attention.
     plain = copy.deepcopy(model).float().eval()
     plain.config._attn_implementation = "sdpa"
     graph = _graph(openvino, plain)
@@ -84,7 +84,7 @@ def convert_pair(pair: Any, folder: Path) -> list[str]:
     ValueError if the draft has another tokenizer.
     """
     if isinstance(pair.draft, OtherTokenizerModel):
-        raise ValueError(f"{pair.draft.name} has another tokenizer than the target: OpenVINO needs the same")
+        raise ValueError(f"{pair.draft.name} lacks the target's tokenizer, which OpenVINO requires")
     roles = ("target", "draft") if pair.draft is not None else ("target",)
     return [str(convert(getattr(pair, role).module, folder / role, pair.tokenizer)) for role in roles]
 
@@ -110,9 +110,9 @@ def _graph(openvino: Any, model: Any) -> Any:
 
 
 def _with_states(openvino: Any, graph: Any, states: dict[str, str], empty: list[int]) -> None:
-    """Turns the graph's inputs and outputs that are keys and values into states.
+    """Turns the graph's inputs and outputs of keys and values into states.
 
-    A state begins as zeros, [batch, *empty]. The new input beam_idx reorders its rows.
+    A state begins as zeros, [batch, *empty]. The new input beam_idx reorders the rows of each state.
     """
     operations = import_module("openvino.opset13")
     beams = operations.parameter(openvino.PartialShape([-1]), openvino.Type.i32, name="beam_idx")
@@ -139,7 +139,7 @@ def _with_states(openvino: Any, graph: Any, states: dict[str, str], empty: list[
 def names(count: int) -> PreTrainedTokenizerFast:
     """A tokenizer with at least `count` tokens (bytes, then numbers), for models without a tokenizer."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    pair = letters[0] + letters[1]  # OpenVINO wants a merge and a special token
+    pair = letters[0] + letters[1]  # OpenVINO needs a merge and a special token
     tokens = [*letters, pair, *(f"<{i}>" for i in range(len(letters) + 1, count))]
     tokenizer = Tokenizer(models.BPE({name: i for i, name in enumerate(tokens)}, [(letters[0], letters[1])]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -35,7 +35,7 @@ The exact probabilities are softmax of the target's own logits, in float64. {nea
 
 
 def posting(report: Report, vocab_size: int) -> str:
-    """The report in Markdown: versions, settings, counts beside exact probabilities, and the models' code."""
+    """The report in Markdown: versions, settings, counts with exact probabilities, and the models' code."""
     engine, first = report.engine, report.trials[0]
     builders = [getattr(tiny, name) for name in _BUILDERS.get(engine, ("llama",))]
     deviations = sorted(first.deviations, key=lambda each: -each.probability)

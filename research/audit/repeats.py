@@ -1,7 +1,7 @@
 """Finds which engines give the same text for the same seed: `python -m research.audit.repeats`.
 
-On random models, each text is compared with four others of the same seed: decoded again, without a draft, in
-a batch of 8, and in bfloat16. Each number is how many of the texts agree in all tokens.
+On random models, each text is compared with other texts of the same seed: decoded again, without a draft, in
+a batch of 8, and in bfloat16. Each number in the table says how many of the texts agree in all tokens.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,20 +23,20 @@ from specdec.methods import DRAFTING, METHODS
 from specdec.models import HFModel
 
 TOKENS, BATCH = 24, 8
-Text = Callable[[int], Sequence[int]]  # returns the token ids of the text for a seed
+Text = Callable[[int], Sequence[int]]  # a function from a seed to the token ids of its text
 
 
 def _alone(name: str, pair: ModelPair, arguments: dict[str, Any] | None = None, batch: int = 1) -> Text:
     """The `Text` of an engine that gets one request at a time.
 
-    batch: how many copies of the text, all with this seed, the engine decodes together for a request.
+    batch: how many copies of the text, all with the same seed, the engine decodes together for one request.
     """
     sample: Any = engines(drafting=arguments, batch=batch)[name].start(pair)
     return lambda seed: list(sample(tiny.PROMPT, seed, TOKENS, 1.0, 0, 1.0))
 
 
 def _served_in_batch(name: str, pair: ModelPair) -> Text:
-    """A `Text`: the first answer of a server that gets eight requests at once, with seeds 1000 apart."""
+    """A `Text`: the first of the answers of a server to eight requests at once, with seeds 1000 apart."""
     text = _alone(name, pair, batch=BATCH)
 
     def first(seed: int) -> Sequence[int]:
@@ -84,11 +84,11 @@ ROWS: dict[str, tuple[str, str, InBatch]] = {
     "mlx-lm": ("mlx-lm-draft", "mlx-lm", None),
     "node-llama-cpp": ("node-llama-cpp-draft", "node-llama-cpp", None),
 }
-"""For each row: the engine with a draft, the one without, and what makes the `Text` in a batch, or None."""
+"""For each row: the engine with a draft, the engine without, and what makes a batch's `Text`, or None."""
 
 
 def row(texts: int, name: str, plain: str, in_batch: InBatch) -> dict[str, int]:
-    """For each comparison, how many of `texts` texts agree. ModuleNotFoundError if the engine is missing."""
+    """For each comparison, how many of `texts` texts agree. ModuleNotFoundError without the engine."""
     pair, arguments = tiny.models(name)
     text = _alone(name, pair, arguments)
     ways = {"repeated": text}
@@ -96,7 +96,7 @@ def row(texts: int, name: str, plain: str, in_batch: InBatch) -> dict[str, int]:
         ways["without a draft"] = _alone(plain, pair, arguments)
     if in_batch is not None:
         ways["in a batch of 8"] = in_batch(name, pair)
-    if plain != "onnxruntime":  # it is converted in float32 only
+    if plain != "onnxruntime":  # onnxruntime's engine exists only in float32
         rounded, drafting = tiny.models(name)
         models: list[Any] = [model for model in (rounded.target, rounded.draft) if model is not None]
         halved = ModelPair(*(HFModel(model.module.to(torch.bfloat16)) for model in models))
@@ -110,7 +110,7 @@ def row(texts: int, name: str, plain: str, in_batch: InBatch) -> dict[str, int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints a row for each installed engine. A file named by --json keeps its rows for other engines."""
+    """Prints a row for each installed engine. The rows of other engines in the file of --json stay."""
     parser = Parser(prog="python -m research.audit.repeats", description=__doc__)
     parser.add_argument("--texts", type=int, default=100)
     parser.add_argument("--engine", nargs="+", choices=ROWS, default=[*ROWS])

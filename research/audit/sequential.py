@@ -19,9 +19,9 @@ _RULES = {  # by name: the verification rule, and the module and the function th
 
 
 def sequential(module: str, function: str, pair: ModelPair, k: int = 3) -> Sample:
-    """A function that decodes with this function of this module of sequential-speculative-decoding.
+    """A function that decodes with the named function of a module of sequential-speculative-decoding.
 
-    The package has no sampling setting but the temperature. Decoding raises ValueError for another setting.
+    The package's only sampling setting is the temperature. Decoding raises ValueError for any other setting.
     """
     step = getattr(import_module(f"seqspecdecod.{module}"), function)
     models: tuple[Any, Any] = (pair.draft, pair.target)
@@ -48,7 +48,7 @@ def sequential(module: str, function: str, pair: ModelPair, k: int = 3) -> Sampl
 
 
 def _remembering(module: Any) -> Callable[[torch.Tensor], Any]:
-    """The model as a function of ids [1, length]. Results are remembered, so each text is computed once."""
+    """The model as a function of ids [1, length]. Results are cached, so that each text is computed once."""
     cached_module = lru_cache(maxsize=None)(lambda ids: module(torch.tensor([ids])))
     return lambda ids: cached_module(tuple(ids[0].tolist()))
 

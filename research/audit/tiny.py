@@ -1,4 +1,4 @@
-"""Tiny random models in the format of transformers, with which any engine decodes thousands of texts quickly.
+"""Tiny random models in transformers' format, with which any engine decodes thousands of texts quickly.
 
 `models(engine, vocab_size)` returns the target and the draft for the audit of this engine, and the arguments
 that make transformers' `generate` use the draft.
@@ -21,7 +21,7 @@ PROMPT = (1, 2, 1)
 TOKENS = 16
 DRAFTED = 2  # tokens that transformers drafts in each round
 NEAR = ("llama.cpp", "node", "mlx", "sequential")
-"""Engines whose draft is the target's first layer: these engines hardly accept tokens of any other draft."""
+"""Engines that hardly accept tokens of an unrelated draft. Their draft is the target's first layer."""
 
 
 def models(engine: str, vocab_size: int = TOKENS) -> tuple[ModelPair, dict[str, Any]]:
@@ -43,7 +43,7 @@ def models(engine: str, vocab_size: int = TOKENS) -> tuple[ModelPair, dict[str, 
     draft_exactly(drafting.get("assistant_model", target), DRAFTED)
     own = engine in ("transformers-gemma4", "transformers-early-exit")
     pair = ModelPair(HFModel(target), None if own else HFModel(draft))
-    if engine.startswith(("onnxruntime", "llama.cpp", "node")):  # they need a token that ends a text
+    if engine.startswith(("onnxruntime", "llama.cpp", "node")):  # these need a token that ends a text
         pair.eos_ids = frozenset({vocab_size - 1})
     return pair, drafting
 
@@ -68,7 +68,7 @@ def llama(vocab_size: int, layers: int, seed: int) -> LlamaForCausalLM:
 
 
 def tokenizers(vocab_size: int) -> dict[str, PreTrainedTokenizerFast]:
-    """Two tokenizers of words. The draft's has the target's words in reverse order, and one more word."""
+    """Two tokenizers of words. The draft's has the target's words in reverse order, and one word more."""
     words = [f"w{i}" for i in range(vocab_size)]
 
     def tokenizer(words: list[str]) -> PreTrainedTokenizerFast:
@@ -86,7 +86,7 @@ def gemma4(vocab_size: int) -> tuple[Any, Any]:
     torch.manual_seed(1)
     target = Gemma4ForCausalLM(gemma4_config(vocab_size, 4, 8)).eval()
     config = gemma4_config(vocab_size, 2, 0)
-    # transformers 5.23.0 refuses an assistant whose layers all share keys and values, unless this names them
+    # transformers 5.23.0 refuses an assistant whose layers all share keys and values, without this property
     sharing = property(lambda config: ["reuse"] * config.num_hidden_layers)
     with patch.object(type(config), "kv_sharing_modes", sharing):
         draft = Gemma4AssistantForCausalLM(

@@ -19,10 +19,10 @@ def write(
 ) -> Path:
     """Writes a Llama, Qwen2, Qwen3 or Gemma 2 model with its tokens, and returns the path.
 
-    merges: the merges of byte-level BPE; without them the tokens are SentencePiece's. kind: gguf's name of
-    the type of all matrices, or a type by the last part of a module's name, such as "q_proj". end: id of
-    the token that begins and ends a text; no token is added to a prompt. keys: values that add or replace
-    metadata of the file; None removes a key. Raises ModuleNotFoundError without gguf.
+    merges: the merges of byte-level BPE; without them the tokens are SentencePiece's. kind: gguf's type name
+    for all matrices, or a type for each last part of a module's name, such as "q_proj". end: id of the token
+    that begins and ends a text; none is added to a prompt. keys: values that add or replace metadata of the
+    file; None removes a key. ModuleNotFoundError without gguf.
     """
     gguf = import_module("gguf")
     writer = gguf.GGUFWriter(path, model.config.model_type)
@@ -94,9 +94,9 @@ def _stored(base: str, value: Any, config: Any) -> Any:
     """A parameter with its rows in the order, and its values in the form, that llama.cpp uses."""
     part = base.rsplit(".", 1)[-1]
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}.get(part)
-    if config.model_type == "llama" and heads:  # llama.cpp rotates neighbours, transformers the two halves
+    if config.model_type == "llama" and heads:  # llama.cpp rotates neighbouring rows, transformers two halves
         halves = value.view(heads, 2, -1, *value.shape[1:])
         return halves.transpose(1, 2).reshape(value.shape)
-    if config.model_type == "gemma2" and "norm" in base:  # llama.cpp's norms multiply by the weight alone
+    if config.model_type == "gemma2" and "norm" in base:  # llama.cpp adds no 1 to the weight
         return value + 1
     return value

@@ -1,1 +1,1 @@
-"""Measures the costs of our own code; `specdec bench` compares whole runs (README.md)."""
+"""Measures the costs of this project's code; `specdec bench` compares whole runs (README.md)."""

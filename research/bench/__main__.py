@@ -1,5 +1,5 @@
-"""`specdec bench`, with the processor time of each part of a round, also on a pair with random weights:
-`python -m research.bench --synthetic 66m`."""
+"""`specdec bench` with two additions: the processor time of each part of a round, and pairs with random
+weights: `python -m research.bench --synthetic 66m`."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     result = command.compared(contest)
     command.show(result)
     if options.json:
-        write_json(options.json, result)  # the profile takes minutes
+        write_json(options.json, result)  # written now, because the profile takes minutes
     if command.device_of(options) == "cpu":
         profiles = {each.name: profile(contest.pairs[each.dtype], each, contest.trial[0]) for each in own}
         print(f"\n{table(profiles)}")
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def built(options: Namespace) -> command.Loaded:
-    """The pair with random weights in every dtype that is tried, by name; and a description of the pair."""
+    """The pair with random weights in every dtype to try, by the dtype's name; and the pair's description."""
     if any((options.pair, options.target, options.draft)):
         raise ValueError("a synthetic pair loads no models: leave out --synthetic, or the names of models")
     among("synthetic", options.synthetic, (*PRESETS, *FAMILIES))

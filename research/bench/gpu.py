@@ -1,6 +1,6 @@
 """Measures the costs of a round on a GPU: forward passes of any width, launches, transfers, waits.
 
-`python -m research.bench --synthetic 8b --device cuda` measures these figures after its comparison.
+`python -m research.bench --synthetic 8b --device cuda` measures this after its comparison of contestants.
 """
 
 import time
@@ -23,24 +23,24 @@ from specdec.topology import sequence
 
 NODES = (0, 1, 2, 4, 8, 16, 32, 64, 128, 384)  # drafted tokens of the trees whose forwards are timed
 RATES = (0.6, 0.15, 0.08, 0.05, 0.03)  # the acceptance by child index for which these trees are optimal
-PREFIX = 256  # committed tokens before a tree that is timed
+PREFIX = 256  # committed tokens before each timed tree
 REPEATS, WARM = 15, 3  # timed and untimed repetitions of a forward pass
-TEXTS = (1, 8, 40)  # numbers of texts that are decoded together
+TEXTS = (1, 8, 40)  # the numbers of texts that are decoded together
 ONE_BY_ONE = "one by one"
 VARIANTS = ("graphs", ONE_BY_ONE)
-"""How a forward pass is launched: as CUDA graphs of our fused kernels, or as torch's kernels one by one."""
+"""How a forward pass is launched: as CUDA graphs of our fused kernels, or with torch's kernels one by one."""
 METHODS: dict[str, dict[str, Any]] = {
     "plain": {"method": "ar"},
     "GSD sequence(4)": {"method": "gsd", "topology": sequence(4)},
     "ERSD sequence(4)": {"method": "ersd", "topology": sequence(4)},
 }
 PROFILED = 12  # tokens of the profiled text; a profile of more tokens takes minutes
-MOST_KERNELS = 25  # kernels for which a result has the time
+MOST_KERNELS = 25  # kernels whose time is in the result
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 
 
 def figures(pair: ModelPair, job: Workload, texts: Sequence[int] = TEXTS) -> dict[str, Any]:
-    """The figures of forward passes, rounds, kernels and batches of a pair. job: the text that is decoded."""
+    """The figures of forward passes, rounds, kernels and batches of a pair. job: the text to decode."""
     models: dict[str, Any] = {"target": pair.target, "draft": pair.draft}
     found: dict[str, Any] = {"forwards_ms": {name: [] for name in models}, "rounds": {}, "kernels": {}}
     for variant in VARIANTS:
@@ -57,7 +57,7 @@ def figures(pair: ModelPair, job: Workload, texts: Sequence[int] = TEXTS) -> dic
 
 @contextmanager
 def launched(variant: str, *models: Any) -> Iterator[None]:
-    """Inside the block, forward passes are launched in one of the two `VARIANTS`."""
+    """Inside the block, forward passes are launched in this variant, one of `VARIANTS`."""
     decoders = [model.decoder for model in models if isinstance(model.decoder, LeanDecoder)]
     with ExitStack() as stack:
         for decoder in decoders if variant == ONE_BY_ONE else ():
@@ -88,14 +88,14 @@ def _forward_ms(model: HFModel, parents: Sequence[int]) -> float:
 def rounds(
     pair: ModelPair, job: Workload, settings: Mapping[str, Any]
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Figures per round for decoding one text: milliseconds, launches, copies to the host and waits of the
-    host. Also a row for each of the kernels that take most of the GPU's time."""
+    """Figures per round of decoding one text: milliseconds, launches, copies to the host, and waits of the
+    host. Also a row for each of the kernels that take the most time of the GPU."""
 
     def decode(tokens: int) -> Any:
         return generate(pair, job.prompt_ids, max_new_tokens=tokens, seed=job.seed, **settings)
 
     device = pair.target.device
-    decode(job.tokens)  # captures graphs
+    decode(job.tokens)  # the first run captures CUDA graphs, so it is not timed
     start = now(device)
     run = decode(job.tokens)
     seconds = now(device) - start

@@ -1,7 +1,7 @@
 """Measures products of a few rows (tokens) with a matrix, by our compiled code and by torch.
 
-Speeds are given as shares of a memory copy's bandwidth. Times are processor time on one thread, which other
-work on the machine disturbs least. All products take turns, and the fastest of many repetitions counts.
+Speeds are shares of a memory copy's bandwidth. Times are processor times on one thread, because other work on
+the machine disturbs them least. All products take turns, and the fastest of many repetitions counts.
 
     python -m research.bench.kernels --json assets/results/kernels.json
 """
@@ -25,16 +25,16 @@ from specdec.models.kernels.packing import pack, round_rows
 
 SHAPES = ((2048, 8192), (768, 32000))  # the matrices: (number of inputs, number of outputs)
 ROWS = (1, 2, 3, 5, 9, 17)
-BESIDE = ("float32", "bfloat16", layout.PAIRS)  # types that torch multiplies fast on any processor
+BESIDE = ("float32", "bfloat16", layout.PAIRS)  # types whose products torch computes fast on any processor
 EMULATION = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
-"""Variables that make a processor behave like an older one. They are saved together with the figures."""
+"""Environment variables that make a processor behave like an older one. They are saved with the figures."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures the products and prints their rows; with `--json`, also writes them to a file."""
     parser = Parser(prog="python -m research.bench.kernels", description=__doc__)
-    parser.add_argument("--json", type=to_write, help="write all figures here")
-    parser.add_argument("--times", type=int, default=12, help="repetitions of each product")
+    parser.add_argument("--json", type=to_write, help="file to which all figures are written")
+    parser.add_argument("--times", type=int, default=12, help="number of repetitions of each product")
     options = parser.parse_args(arguments)
     crew = compiled.crew()
     if crew is None:
@@ -92,7 +92,7 @@ def _ours(multiply: Callable[[str], int], weight: Tensor, kind: str, x: Tensor) 
 
 
 def _row(kind: str, count: int, seconds: dict[Any, float], bandwidth: float, size: int) -> dict[str, Any]:
-    """The figures for one product, as a row of results. size: bytes of the weights."""
+    """The row of results for one product. size: bytes of the weights."""
     ours, torchs = seconds["ours", kind, count], seconds.get(("torch", kind, count))
     return {
         "weights": kind,

@@ -1,7 +1,7 @@
 """The processor time of one round, part by part.
 
 Times are processor time of the whole process, so other work on the machine does not count. On a GPU they are
-the time for launching kernels, not for computing.
+the time to launch kernels, not to compute.
 """
 
 import functools
@@ -25,7 +25,7 @@ from specdec.race.sparse import SparseRace
 
 REST, OUTSIDE = "rest", "outside forwards"
 FORWARDS = ("target forward", "draft forward", "copies of states")
-REPEATS = 3  # runs, of which the one with the least time is used
+REPEATS = 3  # runs; the run with the least time counts
 PLACES: tuple[tuple[str, Any, str], ...] = (
     ("races", Races, "at"),
     ("copies of states", states, "copied"),
@@ -34,7 +34,7 @@ PLACES: tuple[tuple[str, Any, str], ...] = (
     ("draft's choices", HostRace, "arrivals"),
     ("draft's choices", SparseRace, "arrivals"),
 )
-"""The timed functions: the part of a round to which each belongs, its owner, and its name."""
+"""The timed functions, each as (the part of a round to which it belongs, its owner, its name)."""
 
 
 class Parts:
@@ -63,7 +63,7 @@ class Parts:
 
 
 class _TimedSession:
-    """A timed session. It is part of no reference cycle, so its cache is freed as soon as it ends."""
+    """A timed session. It is in no reference cycle, so its cache is freed as soon as it is no longer used."""
 
     def __init__(self, open_session: Callable[[], Session], parts: Parts, part: str):
         self._session = session = open_session()
@@ -78,8 +78,8 @@ class _TimedSession:
 def profile(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[str, float]:
     """Milliseconds of processor time per round: forward passes, races, verification and the rest.
 
-    "outside forwards" is the sum without forward passes and without the copies of states. The prompt's
-    prefill is not counted.
+    "outside forwards" is the sum of all parts except the forward passes and the copies of states. The
+    prompt's prefill is not counted.
     """
     profiles = [_profiled(pair, contestant, job) for _ in range(REPEATS)]
     return min(profiles, key=lambda parts: parts[REST])
@@ -87,7 +87,7 @@ def profile(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[str,
 
 def _profiled(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[str, float]:
     parts = Parts()
-    # for a draft with another tokenizer, the model over its own tokens is timed
+    # a draft with another tokenizer wraps a model over its own tokens, and this inner model is timed
     models = {"target": pair.target, "draft": getattr(pair.draft, "draft", pair.draft)}
     with ExitStack() as stack:
         for part, owner, name in PLACES:

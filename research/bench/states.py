@@ -1,7 +1,7 @@
 """Pairs with random weights whose target has a recurrent or convolution state.
 
-A target of about 65 M parameters contains the embedding and head of a small Llama draft. The output of the
-target's layers is scaled until drafted tokens are accepted as often as requested.
+A target of about 65 M parameters contains the embedding and the head of a small Llama draft. The outputs of
+the target's layers are scaled until drafted tokens are accepted as often as requested.
 """
 
 import math
@@ -40,13 +40,13 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "falcon_h1": ("FalconH1", {"num_hidden_layers": 7} | _MAMBA),
 }
 """For each family, the prefix of its class names and the sizes of its target."""
-OUTPUTS = ("out_proj", "o_proj", "down_proj", "w2")  # their output is added to the residual stream
+OUTPUTS = ("out_proj", "o_proj", "down_proj", "w2")  # matrices whose output is added to the residual stream
 
 
 def hybrid_pair(
     family: str, dtype: torch.dtype, acceptance: float = ACCEPTANCE, device: str = "cpu"
 ) -> tuple[ModelPair, float]:
-    """A pair with a target of this family, and the acceptance that was reached."""
+    """A pair with a target of this family, and the acceptance that it has."""
     torch.manual_seed(0)
     prefix, entries = FAMILIES[family]
     entries = _TARGET | {"num_hidden_layers": len(entries.get("layer_types", ()))} | entries
@@ -67,8 +67,8 @@ def hybrid_pair(
     wrapped = HFModel(target, f"{family}, {target.num_parameters() / 1e6:.0f} M parameters")
     if wrapped.capability == "ar":
         raise ValueError(wrapped.capability_reason)
-    # In half precision the check would prove nothing, because these logits depend little on any token but the
-    # last.
+    # In half precision the self-check would prove nothing, because these logits depend little on any token
+    # but the last.
     target.to(dtype)
     wrapped._prepared = replace(wrapped._prepared, dtype=dtype)
     draft.to(device, dtype)

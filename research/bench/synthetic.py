@@ -1,9 +1,9 @@
-"""Pairs of models with random weights, of any shape and acceptance, that take as much time as trained ones.
+"""Pairs of models with random weights, of any shape and acceptance, that are as slow as trained models.
 
 The target contains the draft. The target's first layers have the draft's matrices in a corner and zeros
-elsewhere; zeros cost as much time as other numbers. The first channels of the target's residual stream are
-the draft's. All later layers are random. A factor scales how much these disturb the stream, and bisection
-finds the factor at which drafted tokens are accepted as often as requested.
+elsewhere, which take as much time as other numbers. The first channels of the target's residual stream are
+the draft's. All later layers are random. A factor scales how much the later layers disturb the stream.
+Bisection finds the factor with which drafted tokens are accepted as often as requested.
 
     target layers   [ draft | 0 ]   [ draft | 0 ]   [ noise x factor ]   [ noise x factor ] ...
                     [   0   | 0 ]   [   0   | 0 ]
@@ -24,16 +24,16 @@ from specdec.models.kernels.packing import round_matrices
 from specdec.models.load import ROUNDED, checked_dtype
 from specdec.theory import gsd_acceptance
 
-TEXT = 64  # tokens of the text on which the acceptance is measured
-STEPS = 14  # how often bisection halves the interval for the factor's logarithm
+TEXT = 64  # the number of tokens of the text on which acceptance is measured
+STEPS = 14  # how often bisection halves the interval of the factor's logarithm
 ENDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 SPREAD = 1.3
-"""The variance of the draft's logits, divided by log(vocabulary). This value leaves about a third of the
-entropy of a uniform distribution."""
+"""The variance of the draft's logits, divided by log(vocabulary). With this value, the draft's distribution
+has about a third of the entropy of a uniform one."""
 
 
 class LlamaSizes(NamedTuple):
-    """The sizes of a Llama model. heads: query heads; all heads have `head_size` channels."""
+    """The sizes of a Llama model. heads: its query heads. All heads have `head_size` channels."""
 
     layers: int
     width: int
@@ -60,8 +60,8 @@ PRESETS = {
     ),
     "tiny": Preset(LlamaSizes(3, 64, 96, 4, 2, 16), LlamaSizes(1, 32, 48, 2, 2, 16), 257, 0.7),
 }
-"""The presets. 66m: a target of 66 M parameters, and a draft of a twelfth of that. 1b: 1.1 B and 60 M, with
-SmolLM's widths. 8b: as Llama's 8B and about 1B, for a GPU. tiny: for tests."""
+"""66m: a target of 66 M parameters, and a draft of a twelfth of that. 1b: 1.1 B and 60 M, with SmolLM's
+widths. 8b: like Llama's 8B and about 1B, for a GPU. tiny: for tests."""
 
 
 def synthetic_pair(
@@ -71,9 +71,9 @@ def synthetic_pair(
     device: str = "cpu",
     seed: int = 0,
 ) -> tuple[ModelPair, float]:
-    """A pair without a tokenizer, and the acceptance that was reached: GSD's, for the first drafted token.
+    """A pair without a tokenizer, and the acceptance that it has: GSD's, of the first drafted token.
 
-    draft_dtype: the target's by default; `ROUNDED` as for `load_pair`. ValueError if the target can't contain
+    draft_dtype: by default the target's; `ROUNDED` as for `load_pair`. ValueError if the target can't contain
     the draft, or if the acceptance can't be reached.
     """
     _check(preset)
@@ -104,8 +104,8 @@ def _check(preset: Preset) -> None:
     fits = all(small <= large for small, large in zip(draft, target)) and draft.layers < target.layers
     if not fits or draft.head_size != target.head_size:
         raise ValueError(
-            f"{draft} does not fit into {target}: the target, which contains the draft, must have more "
-            "layers, heads of the same size, and the rest at least as large"
+            f"{draft} does not fit into {target}: the target contains the draft, so it needs more "
+            "layers, heads of the same size, and all other sizes at least as large"
         )
     for shape in (target, draft):
         if shape.heads % shape.kv_heads:
@@ -116,7 +116,7 @@ def _check(preset: Preset) -> None:
 
 
 def checked_acceptance(acceptance: float) -> float:
-    """The acceptance that was asked for, as a number; ValueError if it is not between 0 and 1."""
+    """The requested acceptance as a number; ValueError if it is not between 0 and 1."""
     number = real(acceptance)
     if number is None or not 0 < number < 1:
         raise ValueError(f"acceptance = {acceptance!r} is not a number between 0 and 1")
@@ -148,7 +148,7 @@ def random_model(family: str, dtype: torch.dtype, **sizes: Any) -> Any:
 
 @torch.no_grad()
 def _contain(target: Any, draft: Any, preset: Preset) -> None:
-    """Writes the draft into the first layers, channels and heads of the target, and zeros beside it."""
+    """Writes the draft into the first layers, channels and heads of the target, and zeros everywhere else."""
     big, small = preset.target, preset.draft
     # RMSNorm divides by a smaller number in the wider stream, which is mostly zeros.
     gain = math.sqrt(small.width / big.width)
@@ -177,7 +177,7 @@ def _head_rows(big: LlamaSizes, small: LlamaSizes, heads: int) -> Tensor:
 def calibrate(target: Any, draft: Any, outputs: Sequence[Tensor], ids: Tensor, acceptance: float) -> float:
     """Scale the matrices `outputs` of the target until drafted tokens are accepted as often as requested.
 
-    ids: a text [1, tokens], on which the acceptance is measured. Returns the acceptance that was reached.
+    ids: a text [1, tokens], on which acceptance is measured. Returns the acceptance in the end.
     """
     q = draft(ids).logits[0].float().softmax(-1)
     low, high, factor = math.log(1e-4), math.log(10.0), 1.0

@@ -1,15 +1,15 @@
-"""Estimates the gain of drafting while the target verifies: how often is the right continuation prepared?
+"""Estimates the gain of drafting while the target verifies: how often would the next tokens be prepared?
 
-A round ends at the last accepted node of the tree. The next token is then none of that node's children: it is
-a later arrival of the draft's race. The end of a round is the node together with the index of that arrival.
-For each of the m most probable ends, a continuation is prepared. The experiment counts, for several trees and
-in the races of the decoded texts, how often the true end is among the m. The first texts are also decoded on
-each tree, to time the stages of a round.
+A round ends at the last accepted node of the tree. The next token is not one of its drafted children: it is a
+later arrival of the draft's race. So a round's end is a node with the index of an arrival. For each of the m
+most probable ends a continuation is prepared. The experiment counts how often the true end is among them, for
+several trees, in the races of the decoded texts. The first texts are also decoded on each tree, to time the
+stages of a round.
 
 A pipelined round would draft m continuations on a second core, in shared forward passes, while the first core
-does everything else. If the right continuation is among them, the next round begins with it; otherwise it
-drafts as usual. Other work of drafting, such as races, is done for each continuation. The cost of handing
-work to the second core is not counted, so the gain is an upper bound.
+does everything else. If the right continuation is among them, the next round begins with it; otherwise the
+next round drafts as usual. Other work of drafting, such as races, is done for each continuation. The cost of
+passing work to the second core is not counted, so the computed gain is an upper bound.
 """
 
 import time
@@ -26,14 +26,14 @@ from specdec import ModelPair, Topology, generate, optimal_topology, theory
 from specdec.shipped import SMOLLM2, STORIES
 from specdec.topology import sequence
 
-PREPARED = (1, 2, 3, 4, 8, 16, 32)  # numbers of continuations that are prepared
+PREPARED = (1, 2, 3, 4, 8, 16, 32)  # the numbers m of prepared continuations
 GUESSES = (1, 2, 4, 8, 16, 32)  # numbers of guesses for the token that follows one rejected draft
 SHAPE = (0.6, 0.15, 0.07, 0.04, 0.02, 0.01, 0.01, 0.01)  # approximate acceptance by index of both pairs
 TREES: Mapping[str, Topology] = {f"sequence({k})": sequence(k) for k in (1, 2, 3, 4, 6)} | {
     f"optimal({k})": optimal_topology(SHAPE, k) for k in (2, 4, 8, 16)
 }
 TIMED = 3  # texts that are decoded on each tree to time its rounds
-QUIET = 0.1  # the quantile of the rounds' times that counts; other work on the machine hardly affects it
+QUIET = 0.1  # this quantile of the rounds' times is used, because other work on the machine hardly affects it
 INDICES = 64
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 REPEATS = 30  # how often the draft's forward pass over each number of tokens is timed
@@ -44,7 +44,7 @@ def measured(pair: ModelPair, text: Text) -> Row:
     """The measurements of one text. ranks: see `own_ranks`.
 
     gsd: for each m of `GUESSES`, the sum over tokens of the probability that GSD rejects its first draft and
-    then emits one of the m guesses. seconds: for the first texts, of rounds on each tree, and of the draft's
+    then emits one of m guesses. seconds: only for the first texts; of rounds on each tree, and of the draft's
     forward passes by number of tokens.
     """
     p, q = distributions(pair, text)
@@ -61,9 +61,9 @@ def measured(pair: ModelPair, text: Text) -> Row:
 
 
 def _timed(pair: ModelPair, text: Text, tree: Topology) -> list[float]:
-    """Seconds of drafting and of the rest of a round, at the quantile `QUIET` of ERSD's rounds on a tree.
+    """Seconds of drafting and of the rest of a round: the quantile `QUIET` over ERSD's rounds on a tree.
 
-    AssertionError if the text differs from that of plain decoding.
+    AssertionError if ERSD's text differs from that of plain decoding.
     """
     settings: dict[str, Any] = {"max_new_tokens": len(text.ids) - text.start, "seed": text.seed}
     g = generate(pair, text.ids[: text.start], method="ersd", topology=tree, **settings)
@@ -90,8 +90,8 @@ def _summary(runs: Sequence[Row]) -> Row:
 
 
 def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Row]) -> Row:
-    """A tree's share of rounds whose end was prepared, for each m, and its tokens per second without and with
-    preparation."""
+    """The row of a tree: for each m, the share of rounds whose end was prepared, and the tokens per second;
+    also the tokens per second without preparation."""
     timings = [run["seconds"] for run in runs if run["seconds"]]
     draft, other = np.median([each["trees"][name] for each in timings], 0).tolist()
     cost = np.median([each["rows"] for each in timings], 0)
@@ -111,7 +111,7 @@ def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Row]) -> 
 
 
 def _preparing(tree: Topology, m: int, cost: np.ndarray) -> float:
-    """Seconds that the draft needs for m trees together, with one forward pass per level with children."""
+    """Seconds that the draft needs for m trees together: one forward pass for each level with children."""
     widths = np.array([m * len(rows) for rows in tree.inner_levels if rows])
     within = np.interp(widths, ROWS, cost)  # more rows than ROWS[-1] cost several passes over ROWS[-1]
     return float((within * np.maximum(1, widths / ROWS[-1])).sum())

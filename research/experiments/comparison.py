@@ -1,4 +1,4 @@
-"""Experiments on one pair that decode the same prompts with the same seeds at all points of a grid."""
+"""Experiments on one pair. All points of a grid decode the same prompts with the same seeds."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ from specdec.devices import machine
 from specdec.shipped import PROMPTS, SMOLLM2, STORIES
 from specdec.topology import batch, sequence
 
-AT_ONCE = 10  # texts that are decoded together; each equals that of `generate` alone
-GROWN_FROM = "gsd"  # the method whose acceptance by index determines the optimal trees
+AT_ONCE = 10  # texts that are decoded together; each is the text that `generate` gives for it alone
+GROWN_FROM = "gsd"  # the method from whose acceptance by index the optimal trees are built
 SHORT = {"repeats": 1, "max_new_tokens": 12}
 OPTIONS: Mapping[str, Row] = {
     "--pair": {"choices": [STORIES, SMOLLM2], "default": STORIES, "help": "the pair that decodes"},
@@ -25,7 +25,7 @@ OPTIONS: Mapping[str, Row] = {
     "--max-new-tokens": {"type": int, "default": 200, "help": "of one text"},
 }
 Prompt = str | Sequence[int]
-Point = tuple[Any, ...]  # a value for each field of a grid; the runs of a point are counted together
+Point = tuple[Any, ...]  # a value for each field of a grid; all runs of a point are counted together
 
 
 class SetUp(NamedTuple):
@@ -40,7 +40,7 @@ class SetUp(NamedTuple):
 
     @property
     def header(self) -> Row:
-        """The first line of the results file: text length, prompts and trees, the pair, and the machine."""
+        """The first line of the results file: text length, prompts and trees; the pair; and the machine."""
         trees = {name: getattr(tree["topology"], "paths", ()) for name, tree in self.trees.items()}
         return {
             "settings": {
@@ -65,10 +65,10 @@ def same_trees(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetU
 class Comparison(Experiment):
     """An experiment that compares the points of a grid.
 
-    grid: the values of each field, which are arguments of `stream`. The list of "tree" is empty, because its
-    values are the names of the set-up's trees. seed: all texts' seeds are derived from it. prompt: returns
-    the prompt of a cell, which is one text at one point. differences: returns a point's differences from
-    other points, by name.
+    grid: for each argument of `stream` that varies, its values; for "tree" an empty list, because its values
+    are the names of the set-up's trees. seed: the seeds of all texts are derived from it. prompt: a function
+    that returns the prompt of a cell, which is one text at one point. differences: a function that returns,
+    by name, the differences of a point from other points.
     """
 
     options: Mapping[str, Row] = field(default_factory=lambda: OPTIONS)
@@ -91,8 +91,8 @@ class Comparison(Experiment):
         return self.sweep_of(self.prepared(load_pair(options.pair), prompts, options))
 
     def sweep_of(self, setup: SetUp) -> Sweep:
-        """The sweep that measures all points for `AT_ONCE` prompts, then for the next ones. A row has the
-        numbers of tokens and rounds of one text."""
+        """The sweep that measures all points for the first `AT_ONCE` prompts, then for the next ones, and so
+        on. A row has the numbers of tokens and rounds of one text."""
         numbers = range(len(setup.prompts))
         cells = [
             point | {"prompt": number, "repeat": repeat}
@@ -121,7 +121,7 @@ class Comparison(Experiment):
         return Sweep(setup.header, lambda _rows: cells, measure)
 
     def summarize(self, header: Row, rows: Sequence[Row]) -> Row:
-        """For each point: tokens, tokens per target call with a 95% interval, and its differences."""
+        """For each point: tokens, tokens per target call with a 95% interval, and the point's differences."""
         rows = finished(rows, "prompt", "repeat")
         by_point = grouped(rows, *self.grid)
         estimates = {point: quotient(some, "tokens", "rounds") for point, some in by_point.items()}
@@ -138,7 +138,7 @@ class Comparison(Experiment):
 def decoded(
     pair: ModelPair, cells: Sequence[Row], run: Callable[[Row], Run], at_once: int
 ) -> Iterator[tuple[Row, Run]]:
-    """Decodes one run per cell, `at_once` runs together. Yields (cell, run) when a run has ended."""
+    """Decodes a run for each cell, `at_once` runs together. Yields (cell, run) each time a run has ended."""
     cell_of: dict[Run, Row] = {}
 
     def begin() -> Iterator[Run]:

@@ -1,8 +1,8 @@
 """Measures how much context-aware trees gain over the 0-th order optimal tree of the same k.
 
-Acceptance is learnt from texts that continue the first three quarters of the prompts, and written to
-`assets/stories/context.<method>.json`. Tokens per target call are measured on the last quarter. The optimal
-tree is built from the average acceptance in the texts that were used for learning.
+Acceptance is learnt from texts after the first three quarters of the prompts, and stored in
+`assets/stories/context.<method>.json`. Tokens per target call are measured on the last quarter of the
+prompts. The optimal tree is built from the average acceptance in the texts for learning.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ METHODS: tuple[Method, ...] = ("gsd", "ersd")
 
 
 def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
-    """A set-up with the last quarter of the prompts. Its trees follow from the acceptance in the folder
-    `options.acceptance`, which is learnt from the other prompts if the folder lacks it."""
+    """A set-up with the last quarter of the prompts. Its trees are built from the acceptance in the folder
+    `options.acceptance`. If it is not there, it is learnt from the other prompts first."""
     held_out = max(1, len(prompts) // 4)
     trees: dict[str, Any] = {}
     for method in METHODS:
@@ -37,7 +37,7 @@ def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
 
 
 def differences(point: Point, estimates: Mapping[Point, Estimate]) -> dict[str, Estimate]:
-    """A point's relative gain over the optimal tree, with an interval from the linearised quotient."""
+    """The relative gain of a point over the optimal tree, with an interval from the linearised quotient."""
     fixed, own = estimates[(f"{point[0].split()[0]} optimal",)], estimates[point]
     quotient = own.value / fixed.value
     linear = combined([own, fixed], [1 / fixed.value, -quotient / fixed.value])

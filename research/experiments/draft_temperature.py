@@ -1,7 +1,7 @@
 """ERSD with a draft at a lower or higher temperature than its target: the speed changes, the text does not.
 
 The target decodes at temperature 1, on the trees of `research.experiments.rules`. Every text is compared with
-that of plain decoding with the same seed. The gain is relative to a draft at the target's own temperature.
+the text of plain decoding with the same seed. Gains are relative to a draft at the target's own temperature.
 All intervals are 95%, clustered by prompt.
 """
 
@@ -12,7 +12,7 @@ from specdec import ModelPair, generate
 from specdec.decoding.run import Run
 
 TEMPERATURES = (0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0)
-BESIDE = 1.0  # the target's own temperature, with which the draft's other temperatures are compared
+BESIDE = 1.0  # the target's own temperature, to which the other temperatures of the draft are compared
 
 
 def same_text(run: Run) -> None:

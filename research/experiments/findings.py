@@ -1,8 +1,8 @@
-"""Checks the paper's findings (Section 5 of the paper) with an experiment's results: confirmed or not.
+"""Checks the findings of Section 5 of the paper against an experiment's results: confirmed or not.
 
-One method is ahead if the 95% interval of the difference, clustered by prompt, does not contain 0. The
-methods are level if that interval overlaps ±1% of GSD's tokens and is at most ±5% of them wide. A wider
-interval means too little data for a finding.
+One method is ahead if the 95% interval of the difference between the methods, clustered by prompt, does not
+contain 0. The methods are level if this interval overlaps ±1% of GSD's tokens and is not wider than ±5% of
+them. With a wider interval, the data are insufficient for a finding.
 """
 
 import math
@@ -16,9 +16,9 @@ from research.experiments.settings import Point
 from specdec.phrases import listed, number, with_interval
 
 LEVEL, TELLING = 0.01, 0.05
-"""The largest difference that counts as level, and half the width of the widest useful interval. Both are
+"""The largest difference that counts as level, and half the width of the widest sufficient interval. Both are
 shares of GSD's tokens per target call."""
-LARGE_K = 8  # the smallest k at which the growth of the optimal tree with log k is checked
+LARGE_K = 8  # growth with log k is only checked for optimal trees from this k on
 ALIKE = 1.25  # two slopes count as alike if neither is more than this many times the other
 BOTH = {"gsd": "GSD", "ersd": "ERSD"}
 
@@ -34,7 +34,7 @@ class _NotMeasured(Exception):  # noqa: N818 - not an error
 def check_findings(summary: Mapping[str, Any], estimates: Estimates) -> list[dict[str, Any]]:
     """A row for each statement: its place in the paper, the result `found`, and a sentence with the numbers.
 
-    `found` is None if the experiment lacks the points that the statement is about.
+    `found` is None if the experiment lacks points that the statement is about.
     """
     findings, rows = _Findings(summary, estimates), []
     for facts, check in _CHECKS:
@@ -57,7 +57,7 @@ def _finding(name: str, statement: str, place: str = "Section 5") -> Callable[[C
 
 
 class _Findings:
-    """The checks. summary: the experiment's, without findings. estimates: tokens per call at each point."""
+    """The checks. summary: of the experiment, without findings. estimates: tokens per call at each point."""
 
     def __init__(self, summary: Mapping[str, Any], estimates: Estimates):
         self.summary, self.estimates = summary, estimates
@@ -91,8 +91,8 @@ class _Findings:
         return {row["k"]: row[name] for row in self.summary["bounds"][method]["by_k"]}
 
     def slopes(self, method: str, ks: Sequence[int]) -> tuple[float, float, float]:
-        """Slopes of the optimal tree's measured and predicted tokens per doubling of k + 1, and the share of
-        the measured tokens' variance that a line explains."""
+        """Measured and predicted tokens of the optimal tree per doubling of k + 1, as slopes; and the share
+        of the measured tokens' variance that a line explains."""
         x = np.log2(np.asarray(ks) + 1.0)
         values, predictions = (
             [get(method, "optimal", k) for k in ks] for get in (self.value, self.prediction)
@@ -103,7 +103,7 @@ class _Findings:
         return float(slope), float(np.polyfit(x, predictions, 1)[0]), float(share)
 
     def batch(self, k: int) -> tuple[Estimate, str]:
-        """The difference GSD - ERSD on batch(k), and a sentence with it."""
+        """The difference GSD - ERSD on batch(k), and a sentence that states it."""
         if k not in self.grid("batch", 0):
             raise _NotMeasured(f"batch({k}) of both methods")
         difference = self.difference("batch", k)
@@ -256,7 +256,7 @@ class _Findings:
 
 
 def _of_both(outcomes: Sequence[Outcome], start: str = "") -> Outcome:
-    """The outcome for both methods: whether the statement holds for both. `start` begins its sentence."""
+    """The outcome for both methods together: it holds if it holds for each. `start` begins its sentence."""
     words = "; ".join(f"{name} {text}" for name, (_, text) in zip(BOTH.values(), outcomes, strict=True))
     return all(holds for holds, _ in outcomes), f"{start}{words}."
 

@@ -1,9 +1,9 @@
-"""Compares upper limits of tokens per target call with ERSD's optimal tree of k = 1 to 384 drafted tokens.
+"""Compares five upper limits of tokens per target call with ERSD's optimal tree, for k = 1 to 384 tokens.
 
-The paper's Theorem 4.1 and Lemma 4.2, and `renewal_bound`, are limits that follow from acceptance by index R.
-Two more limits hold for drafts that are chosen without the target's noise: `stated_limit`, by Pankratov and
-Alistarh, and `deterministic_limit`. R is the mean over `RACES` races per token. The optimal tree is simulated
-with the races that produced the texts.
+Three limits follow from R, the acceptance of a node's children by child index: the paper's Theorem 4.1 and
+Lemma 4.2, and `renewal_bound`. Two more limits hold for drafts that are chosen without the target's noise:
+`stated_limit`, by Pankratov and Alistarh, and `deterministic_limit`. R is estimated from `RACES` new races
+for each token. The optimal tree is simulated with the races that produced the texts.
 """
 
 from collections.abc import Sequence
@@ -26,17 +26,17 @@ from specdec.race import derived_seed, log_exponentials
 from specdec.shipped import SMOLLM2, STORIES
 from specdec.theory.trials import ersd_accepted_indices
 
-RACES = 8  # per token, from which R is estimated
-INDICES = 64  # child indices that are counted; R lacks the probability of later ones
+RACES = 8  # races for each token, from which R is estimated
+INDICES = 64  # the number of child indices that are counted; R lacks the probability of later indices
 KS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 384)
-CONTEXTS = 4  # single contexts per text for which the limits are compared
+CONTEXTS = 4  # single contexts of each text at which the limits are compared
 SAMPLES = 128
 METHODS = ("ersd", "gsd")
 
 
 def measured(pair: ModelPair, text: Text) -> Row:
-    """The row of one text: how often ERSD accepted each child index, the sums of the surprisal in bits and of
-    its square, the ranks of the tokens (`own_ranks`), and the values for some single contexts."""
+    """The row of one text: how often ERSD accepted each child index, the sum of the surprisals in bits and of
+    their squares, the ranks of the tokens (`own_ranks`), and values at some single contexts."""
     p, q = distributions(pair, text)
     counts = np.zeros(INDICES, dtype=int)
     for position in range(len(p)):
@@ -101,7 +101,7 @@ def limits(rates: np.ndarray, entropy: float, square: float, vocabulary: int, k:
 
 
 def _share(contexts: Sequence[Row], method: str, vocabulary: int, k: int) -> float:
-    """The share of contexts in which `deterministic_limit` is below both Theorem 4.1's bound and k + 1."""
+    """The share of contexts in which `deterministic_limit` is below Theorem 4.1's bound and below k + 1."""
     below, leaves = 0, np.log2(k * (vocabulary - 1) + vocabulary)
     for row in contexts:
         tunstall = leaves / row[method] if row[method] > 0 else np.inf

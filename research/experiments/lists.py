@@ -1,8 +1,8 @@
 """The acceptance of n drafts from one race or from n races, for n = 1 to 8.
 
-At some tokens of each text, acceptance is computed for ERSD's first n arrivals and for Gumbel list sampling
-(the winners of n independent races), with lower bounds of both, and with the highest acceptance that any rule
-can reach on either kind of drafts. The same is computed for pairs of random distributions.
+At some tokens of each text, acceptance is computed for ERSD's first n arrivals, and for Gumbel list sampling:
+the winners of n independent races. Lower bounds of both are computed too, and the highest acceptance of any
+rule on either kind of drafts. All this is also computed for pairs of random distributions.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +19,8 @@ from specdec import ModelPair, theory
 from specdec.shipped import SMOLLM2, STORIES
 
 DRAFTS = range(1, 9)
-POSITIONS = 4  # tokens of each text at which acceptance is computed
-SAMPLES = 256  # races from which ERSD's acceptance beyond the first arrival is estimated
+POSITIONS = 4  # the number of tokens of each text at which acceptance is computed
+SAMPLES = 256  # simulated races for ERSD's acceptance of arrivals after the first
 RANDOM, RANDOM_PAIRS, RANDOM_TOKENS = "random", 200, 12
 KINDS: Mapping[str, Callable[[Tensor, Tensor, int], Tensor]] = {
     "races": lists.list_sampling_acceptance,
@@ -32,7 +32,7 @@ KINDS: Mapping[str, Callable[[Tensor, Tensor, int], Tensor]] = {
 
 
 def measured(pair: ModelPair, text: Text) -> Row:
-    """For each number of drafts, the sum of the acceptance at `POSITIONS` tokens of a text."""
+    """For each number of drafts, the acceptance at `POSITIONS` tokens of a text, summed over these tokens."""
     positions = spread_positions(len(text.ids) - text.start, POSITIONS)
     return sums(*(each[positions] for each in distributions(pair, text)))
 
@@ -47,7 +47,7 @@ def sums(p: Tensor, q: Tensor) -> Row:
 
 
 def summary(runs: Mapping[str, Sequence[Row]]) -> Row:
-    """The results: a row for each pair and each number n of drafts."""
+    """The results of the experiment: a list with an entry for each model pair and each number n of drafts."""
     rng = np.random.default_rng(0)
     pairs = torch.from_numpy(rng.dirichlet(np.full(RANDOM_TOKENS, 0.5), (RANDOM_PAIRS, 2)))
     random = [{"text": i} | sums(p[None], q[None]) for i, (p, q) in enumerate(pairs)]

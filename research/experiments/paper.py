@@ -1,4 +1,4 @@
-"""The paper's experiment: counts from decoded texts, acceptance at some positions, and the command line."""
+"""The paper's experiment: counts in decoded texts, acceptance at some positions, and the command."""
 
 import hashlib
 import json
@@ -33,8 +33,8 @@ from specdec.stats import index_counts
 def sweep_of(pair: ModelPair, settings: Settings, at_once: int = 1) -> Sweep:
     """The sweep of the paper's experiment. `at_once` texts are decoded together.
 
-    The first runs measure acceptance by index, from which the optimal trees of all later runs are built. A
-    row's seconds are the full times of its rounds, although each round also advances other texts.
+    The first runs measure acceptance by index, from which the optimal trees of all later runs are built. The
+    seconds in a row are the full times of the text's rounds, although other texts share these rounds.
     """
     trees: dict[str, Topology] = {}
 
@@ -71,7 +71,7 @@ def header(pair: ModelPair, settings: Settings) -> Row:
 
 
 def _fingerprint(module: torch.nn.Module | None) -> str:
-    """A hash of the model's norms and biases, which training changes."""
+    """A hash of the model's vectors (norms and biases), which every training changes."""
     digest = hashlib.sha256()
     for parameter in () if module is None else module.parameters():
         if parameter.dim() == 1 and not parameter.is_meta:
@@ -92,8 +92,8 @@ def text_of(settings: Settings, cell: Row) -> dict[str, Any]:
 def counts(generation: Generation, topology: Topology) -> Row:
     """The counts of a run, for its line in the results file.
 
-    tokens, rounds: numbers for the whole text. lengths[n]: number of rounds that emitted n tokens; rounds
-    near the end of the text, whose trees are cut short, are left out. offered, reached, accepted: see
+    tokens, rounds: numbers for the whole text. lengths[n]: the number of rounds that emitted n tokens,
+    without rounds near the text's end, whose trees were cut. offered, reached, accepted: as in
     `specdec.stats.IndexCounts`. seconds: the time of all rounds.
     """
     lengths: Counter[int] = Counter()
@@ -113,7 +113,7 @@ def counts(generation: Generation, topology: Topology) -> Row:
 def contexts(pair: ModelPair, settings: Settings, cell: Row) -> Row:
     """Acceptance by index, its entropy, and D_KL, each summed over some positions of one text of the target.
 
-    Entropies and D_KL are in bits. If acceptances at a position sum to less than 1, the rest is one more
+    Entropies and D_KL are in bits. The probability that a position's acceptances lack to 1 counts as one more
     outcome.
     """
     g, k = generate(pair, **text_of(settings, cell), method="ar"), max(settings.batch)
@@ -125,7 +125,7 @@ def contexts(pair: ModelPair, settings: Settings, cell: Row) -> Row:
     kl = float(theory.kl_divergence(p, q).sum())
     row: Row = {"seed": g.seed, "tokens": len(g.token_ids), "positions": len(p), "k": k}
     row["kl"] = kl if math.isfinite(kl) else None  # JSON has no infinity
-    methods = [each for each in settings.methods if each in ("gsd", "ersd")]  # the others have no closed form
+    methods = [each for each in settings.methods if each in ("gsd", "ersd")]  # only these have R by index
     for method in methods:
         rates = getattr(theory, f"{method}_acceptance_by_index")(p, q, k)
         outcomes = torch.cat([rates, (1 - rates.sum(-1, keepdim=True)).clamp_min(0)], -1)
@@ -171,11 +171,11 @@ class Paper(Experiment):
         return sweep_of(pair, settings, at_once)
 
     def summarize(self, header: Row, rows: Sequence[Row]) -> Row:
-        """The numbers of the paper's figures, and the check of its findings."""
+        """The numbers of the paper's figures, and the checks of its findings."""
         return summarize(header, rows)
 
     def report(self, results: Path, path: Path | None) -> None:
-        """Print a summary file, or the summary of a results file, which is then written beside that file."""
+        """Print a summary file, or a results file's summary, which is then written beside it."""
         if results.suffix == ".json":
             summary = json.loads(results.read_text())
             if "findings" not in summary:

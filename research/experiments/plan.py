@@ -1,9 +1,9 @@
-"""Decides which runs an experiment consists of, from its settings and its finished runs.
+"""Decides which runs belong to an experiment, from its settings and its finished runs.
 
 A point is a method, a drafting strategy and k. A run is one text: (prompt, repeat). All points do the same
-runs. The point with the shortest texts determines how many, because it too must reach its number of tokens.
-Each decision depends only on finished runs of earlier stages, so an experiment that was stopped and resumed
-does the same runs as one that was not.
+runs. Each point must reach a number of tokens, so the point with the shortest texts determines the number of
+runs. Each decision depends only on finished runs of earlier stages. So an experiment that was stopped and
+resumed does the same runs as one that was not.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from research.experiments.settings import Point, Settings
 from specdec import Topology, optimal_topology, topology
 from specdec.stats import acceptance_vector
 
-CONTEXTS = "contexts"  # the entry `method` of rows with acceptance that was computed at some contexts
+CONTEXTS = "contexts"  # the `method` in rows of acceptance that was computed at some contexts
 KEY = ("method", "tree", "prompt", "repeat")  # the fields that identify a run
 
 
@@ -33,13 +33,13 @@ class Planned(NamedTuple):
 
 
 class Plan:
-    """The runs of an experiment, given the finished ones.
+    """The runs of an experiment, given the finished runs.
 
-    calibration: the points that are run first, because they measure the acceptance by index, which determines
-    all other trees. is_calibrated: whether their runs are finished. acceptance: acceptance by index for each
-    method, from these runs. planned: all points with their trees; only those of the calibration until it is
-    finished. numbers: (prompt, repeat) of the runs that each planned point needs. ValueError if no drafted
-    token was accepted in the calibration.
+    calibration: the points that run first, because all other trees are built from the acceptance by index
+    that they measure. is_calibrated: whether their runs are finished. acceptance: for each method, the
+    acceptance by index from these runs. planned: all points with their trees; only the calibration's until it
+    is finished. numbers: the runs (prompt, repeat) that each planned point needs. ValueError if the
+    calibration accepted no drafted token.
     """
 
     def __init__(self, settings: Settings, rows: Sequence[Row]):
@@ -53,10 +53,10 @@ class Plan:
             self._plan(settings.points)
 
     def cells(self) -> list[Row]:
-        """All planned runs, in order: each combination of settings has one run before any has its second.
+        """All planned runs, in order: each point has its first run before any point has its second.
 
-        Until the calibration is complete, these are its runs only. A run without a tree computes acceptance
-        at some contexts of one prompt's text.
+        Until the calibration is complete, only its runs. A run without a tree computes acceptance at some
+        contexts of the text of one prompt.
         """
         keys = [(item.point.method, item.tree, *number) for number in self.numbers for item in self.planned]
         if self.is_calibrated and self.settings.positions:
@@ -83,7 +83,7 @@ class Plan:
         return rates
 
     def _plan(self, points: Sequence[Point]) -> None:
-        """Plan these points. The number of runs follows from the tokens of the finished runs."""
+        """Plan these points. The number of runs is computed from the tokens of the finished runs."""
         self.planned = [self._with_tree(point) for point in points]
         tokens, prompts = self.settings.tokens, len(self.settings.prompts)
         count = math.ceil(tokens / self.settings.max_new_tokens)
@@ -105,5 +105,5 @@ class Plan:
 
 
 def summed(runs: Sequence[Row], name: str) -> list[int]:
-    """The lists called `name`, summed over runs element by element; shorter lists are padded with zeros."""
+    """The lists called `name`, added up over runs element by element; missing elements count as 0."""
     return [sum(column) for column in zip_longest(*(run[name] for run in runs), fillvalue=0)]

@@ -1,10 +1,10 @@
-"""Measures how often rounding changes a token: with one shared race, greedily, and with independent samples.
+"""Measures how often rounding changes a token: with one shared race, greedily, or with independent samples.
 
-Each number format scores the same texts token by token. It is compared with float32 by total variation, by
-the exact probability that the winners of one race differ, by the bound on that probability, and by how often
-the winners differed in `RACES` races per token. Whole texts are compared as well: the text of plain decoding
-with that of ERSD on sequence(4), in the same number format. The expected number of differing texts is the sum
-of the exact probabilities up to the first difference.
+Each number format scores the same texts token by token, and is compared with float32. The results are total
+variation, the exact probability that the winners of one race differ, the bound on this probability, and how
+often winners differed in `RACES` races for each token. Whole texts are compared too: plain decoding with ERSD
+on sequence(4), in one number format. The expected number of differing texts is the sum of the exact
+probabilities up to the first difference.
 """
 
 import copy
@@ -32,17 +32,17 @@ from specdec.race import derived_seed, log_exponentials
 from specdec.stats import IndexAcceptance
 from specdec.topology import sequence
 
-RACES = 16  # per token, in which winners are compared
-ROWS = 5  # tokens that ERSD scores together on sequence(4): the last token and four drafted ones
+RACES = 16  # races for each token, whose winners are compared
+ROWS = 5  # tokens that ERSD scores together on sequence(4): the last token and four drafted tokens
 
 
 class Arithmetic(NamedTuple):
     """How logits are computed: by which forward pass, over how many rows, in which number format."""
 
-    kind: SessionKind  # our compiled forward adds in float32; torch's operations round each result
+    kind: SessionKind  # our compiled forward pass adds in float32; torch's operations round each result
     rows: int = 1  # tokens per forward pass
     dtype: torch.dtype = torch.float32
-    rounded: Callable[[nn.Module], None] | None = None  # rounds the weights of a float32 copy of the model
+    rounded: Callable[[nn.Module], None] | None = None  # a function that rounds a float32 model's weights
 
 
 def round_blocks(model: nn.Module, kind: str) -> None:
@@ -69,13 +69,13 @@ ARITHMETICS: Mapping[str, Arithmetic] = {
     "Q4_1 weights": Arithmetic(COMPILED, ROWS, rounded=partial(round_blocks, kind="Q4_1")),
     "Q4_0 weights": Arithmetic(COMPILED, ROWS, rounded=partial(round_blocks, kind="Q4_0")),
 }
-"""All arithmetics by name. In float32 the compiled forward pass gives the same logits for 1 and for 5
+"""All arithmetics by name. In float32, the compiled forward pass gives the same logits for 1 row and for 5
 rows."""
 ROWS_APART = "bfloat16, torch: 1 and 5 rows"
 COMPARED = {name: (REFERENCE, name) for name in ARITHMETICS if name != REFERENCE} | {
     ROWS_APART: (ONE_ROW, FIVE_ROWS)
 }
-"""The two arithmetics that each comparison compares."""
+"""For each comparison, the two arithmetics that are compared."""
 WHOLE = {"float32": REFERENCE, "bfloat16 weights": "bfloat16 weights", "bfloat16, torch": ONE_ROW}
 """The arithmetics in which whole texts are decoded."""
 
@@ -97,7 +97,7 @@ def _computed_targets(pair: ModelPair) -> dict[str, Model]:
 
 @torch.inference_mode()
 def measured(pair: ModelPair, text: Text) -> Row:
-    """The sums over a text's tokens for each comparison, and whether whole texts with its seed differ."""
+    """Sums over a text's tokens for each comparison; and whether whole texts with the text's seed differ."""
     models = _computed_targets(pair)
     log_p = {
         name: scored(models[name], text.ids, text.start, pair, Sampling(), each.rows)
@@ -148,8 +148,8 @@ def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
 
 
 def summary(runs: Mapping[str, Sequence[Row]]) -> Row:
-    """`points` has a row for each pair and comparison of two arithmetics, `whole` one for each pair and
-    arithmetic in which whole texts were decoded."""
+    """`points` has a row for each pair and comparison of arithmetics. `whole` has a row for each pair and
+    each arithmetic in which whole texts were decoded."""
     points = [
         {"pair": pair, "compared": name, "tokens": sum(run["tokens"] for run in some)}
         | {field: quotient([run | run["by"][name] for run in some], field) for field in some[0]["by"][name]}

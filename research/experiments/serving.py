@@ -1,10 +1,10 @@
 """Measures tokens per second against k for 1 to 40 texts at once: the best tree shrinks as the batch grows.
 
-ERSD decodes on the optimal trees of k tokens, built from its own acceptance on this pair; all texts have the
+ERSD decodes on the optimal trees of k tokens, built from its own acceptance on this pair. All texts have the
 same tree. k = 0 drafts nothing. `auto` divides one budget of drafted tokens among the texts. All points of a
-repeat decode the same texts; a text that ends makes room for the next. Every text must equal that of plain
-decoding. Seconds are processor time of one thread, with prefills; on an idle machine they equal elapsed time.
-Results are medians over the repeats, with the lowest and the highest value.
+repeat decode the same texts. When a text ends, the next one begins. Every text must equal that of plain
+decoding. Seconds are processor time of one thread, including prefills; on an idle machine they equal elapsed
+time. Results are medians over the repeats, with the lowest and the highest value.
 """
 
 import gc
@@ -25,14 +25,14 @@ from specdec import Generation, ModelPair, Topology, generate_many, measure_acce
 
 AT_ONCE = (1, 2, 4, 8, 16, 40)  # numbers of texts that are decoded together
 KS = (0, 1, 2, 3, 4, 6, 8)
-PLAIN, AUTO = "0", "auto"  # the names of the empty tree and of the trees that `auto` chooses
-TEXTS = 16  # the least number of texts that a point decodes in a repeat
+PLAIN, AUTO = "0", "auto"  # the names of the empty tree, and of the trees that `auto` chooses
+TEXTS = 16  # the smallest number of texts that a point decodes in a repeat
 
 
 class Serving(Comparison):
-    """A comparison of numbers of texts that are decoded at once.
+    """A comparison of the numbers of texts that are decoded at once.
 
-    A row has the tokens and seconds of all texts of one repeat, for one number of texts at once and one tree.
+    A row has the tokens and seconds of all texts of one repeat, for one number of texts at once on one tree.
     """
 
     def sweep_of(self, setup: SetUp) -> Sweep:
@@ -49,7 +49,7 @@ class Serving(Comparison):
     def summarize(self, header: Row, rows: Sequence[Row]) -> Row:
         """Tokens per second of each point, also divided by those of k = 0 for the same number of texts.
 
-        of_best: the rate of `auto` divided by that of the best fixed k, as the median over repeats.
+        of_best: the median over repeats of the rate of `auto` divided by the rate of the best fixed k.
         """
         rows = sorted(finished(rows, "repeat"), key=itemgetter("repeat"))
         by_point, points = grouped(rows, "at_once", "tree"), []
@@ -68,17 +68,18 @@ class Serving(Comparison):
 
 
 def _measured(setup: SetUp, cells: Sequence[Row]) -> Iterator[Row]:
-    """Decode and time the texts of each cell. AssertionError if a text differs from plain decoding's."""
+    """Decode and time the texts of each cell: a tree and a number of texts at once. AssertionError if a text
+    is not that of plain decoding."""
     length = setup.options.max_new_tokens
     for (repeat,), some in grouped(cells, "repeat").items():
         decoded = partial(_decoded, setup, repeat)
-        # this also runs the first, slow forward passes of each size before anything is timed
+        # this also runs the first forward passes of each size, which are slow, before anything is timed
         texts = decoded(length, max(AT_ONCE), method="ar")
         for cell in some:
             at_once, tree = cell["at_once"], cell["tree"]
             settings = setup.trees.get(tree, {"topology": AUTO})
             decoded(1, at_once, **settings)  # `auto` measures its costs here
-            gc.collect()  # a collection of everything takes longer than the texts of a point
+            gc.collect()  # a garbage collection within the timed part would take longer than a point's texts
             start = time.process_time()
             generations = decoded(length, at_once, **settings)
             seconds = time.process_time() - start

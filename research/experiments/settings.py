@@ -26,20 +26,20 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of one experiment. Two experiments with equal settings and versions give the same numbers.
+    """The settings of one experiment. Experiments with equal settings and versions give the same numbers.
 
     sequence, batch, specinfer, optimal: the k of each strategy, in rising order. ValueError names a setting
     that does not fit.
     """
 
     prompts: tuple[Any, ...]  # texts, or lists of token ids
-    tokens: int = 20_000  # the fewest tokens that are decoded at a point
+    tokens: int = 20_000  # the least number of tokens decoded at a point
     max_new_tokens: int = 200  # of one text
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
     seed: int = 0
-    positions: int = 2  # contexts per prompt at which acceptance by index is computed exactly; may be 0
+    positions: int = 2  # contexts per prompt at which acceptance by index is computed; may be 0
     methods: tuple[Method, ...] = ("gsd", "ersd")
     sequence: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 16, 32)
     batch: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 16, 32, 64)
@@ -71,7 +71,7 @@ class Settings:
 
     @property
     def calibration(self) -> list[Point]:
-        """The points that are run first, because they determine the acceptance by index."""
+        """The points that run first, because acceptance by index is measured in their runs."""
         largest = {"sequence": max(self.sequence), "batch": max(self.batch)}
         return [Point(method, *item) for method in self.methods for item in largest.items()]
 
@@ -83,7 +83,7 @@ class Settings:
 
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> Self:
-        """Settings from the output of `to_json`, with empty prompts. ValueError for other versions."""
+        """Settings from `to_json`'s output, with empty prompts. ValueError if they are of another version."""
         plain: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in entries.items()}
         plain.pop("prompts_sha256", None)
         try:
@@ -99,12 +99,12 @@ class Settings:
 
 
 def seed_of(seed: int, prompt: int, repeat: int) -> int:
-    """The seed of a text. It is the same at every point, so that all points use the same races."""
+    """The seed of a text. All points use it for this text, and so the same races."""
     return derived_seed(derived_seed(seed, prompt), repeat)
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:
-    """The lines of a file, without empty ones. ValueError if there is no such file."""
+    """The lines of a file, except empty lines. ValueError if there is no such file."""
     if not path.is_file():
         raise ValueError(f"no file of prompts at {path}; give a text file with one prompt a line")
     return tuple(line.strip() for line in path.read_text().splitlines() if line.strip())

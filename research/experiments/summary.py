@@ -1,11 +1,11 @@
-"""Turns a results file into the numbers of the paper's figures, one JSON object.
+"""Turns a results file into one JSON object with the numbers of the paper's figures.
 
 acceptance    by method: acceptance by index (`by_index`), its counts with intervals, entropies in bits
-points        by method, strategy and k: measured tokens per target call, interval, prediction
-increments    the change per additional drafted token between neighbouring k
-differences   GSD minus ERSD at each strategy and k, paired
+points        by method, strategy and k: measured tokens per target call, their interval, the prediction
+increments    the change for each additional drafted token, between neighbouring k
+differences   GSD minus ERSD at each strategy and k, from paired texts
 bounds        by method and k: Lemma 4.2's bound for the best m and for a fixed m, and Theorem 4.1's bound
-findings      the paper's statements, each confirmed or not, with its numbers in a sentence
+findings      the paper's statements: each confirmed or not, with its numbers in a sentence
 """
 
 import math
@@ -24,12 +24,12 @@ from specdec.stats import IndexAcceptance
 
 
 def summarize(header: Row, runs: Sequence[Row]) -> Row:
-    """The summary of an experiment, finished or not. ValueError before its calibration is finished."""
+    """The summary of an experiment, finished or not. ValueError if its calibration is not finished."""
     plan = Plan(Settings.from_json(header["settings"]), runs)
     if not plan.is_calibrated:
         raise ValueError("the calibration runs are not finished: run the experiment a little longer")
     runs_of = {item: plan.runs_of(item) for item in plan.planned}
-    # without a round on the whole tree a point has no value
+    # a point without a round on its whole tree has no value
     runs_of = {item: some for item, some in runs_of.items() if any(run["lengths"] for run in some)}
     estimates = {item.point: measured(some) for item, some in runs_of.items()}
     points = [_point(plan, item, some, estimates[item.point]) for item, some in runs_of.items()]
@@ -53,7 +53,7 @@ def summarize(header: Row, runs: Sequence[Row]) -> Row:
 
 
 def measured(runs: Sequence[Row]) -> Estimate:
-    """Tokens per target call, counted only in rounds on the whole tree."""
+    """Tokens per target call. Rounds at the end of a text, whose tree had to be smaller, are left out."""
     texts = [
         {
             "prompt": run["prompt"],
@@ -80,7 +80,7 @@ def _point(plan: Plan, item: Planned, runs: Sequence[Row], estimate: Estimate) -
 
 
 def _increments(points: Sequence[Row], estimates: Estimates) -> list[Row]:
-    """For each method and strategy, the change per additional drafted token between neighbouring k."""
+    """For each method and strategy: the change for each additional drafted token between neighbouring k."""
     rows = []
     for (method, strategy), some in grouped(points, "method", "strategy").items():
         for before, after in pairwise(some):
@@ -107,7 +107,7 @@ def _acceptance(plan: Plan, method: str) -> Row:
 
 
 def _marginal(runs: Sequence[Row]) -> list[Row]:
-    """A row per child index: accepted / offered, with Wilson's 95% interval."""
+    """A row for each child index: accepted / offered, with Wilson's 95% interval."""
     table = []
     counts = zip(summed(runs, "accepted"), summed(runs, "offered"), strict=True)
     for index, (accepted, offered) in enumerate(counts):
@@ -119,7 +119,7 @@ def _marginal(runs: Sequence[Row]) -> list[Row]:
 
 
 def _contexts(plan: Plan, method: str) -> Row | None:
-    """The acceptance by index at some positions of the target's texts. Entropies and D_KL are in bits."""
+    """Acceptance by index at some positions of the target's texts. Entropies and D_KL are in bits."""
     runs = [run for key, run in sorted(plan.finished.items()) if key[0] == CONTEXTS and method in run]
     if not runs:
         return None
@@ -136,9 +136,9 @@ def _contexts(plan: Plan, method: str) -> Row | None:
 
 
 def _bounds(plan: Plan, method: str, vocab_size: int) -> Row:
-    """Upper bounds on the optimal tree's expected tokens, for a source with this acceptance by index R.
+    """Upper bounds of the optimal tree's expected tokens, for a source with this acceptance by index R.
 
-    On real text, R is a mean over contexts, and bounds computed from this mean are not guaranteed.
+    On real text R is a mean over contexts, so bounds computed from it are not guaranteed.
     """
     vector, ks = np.trim_zeros(np.sort(plan.acceptance[method])[::-1]), plan.settings.optimal
     if not ks:
@@ -158,7 +158,7 @@ def _bounds(plan: Plan, method: str, vocab_size: int) -> Row:
 
 
 def _rounded(value: Any) -> Any:
-    """Rounds numbers to six significant digits. NaN and infinity become None, because JSON lacks them."""
+    """Rounds numbers to six significant digits. NaN and infinity become None, because JSON has neither."""
     if isinstance(value, dict):
         return {str(key): _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

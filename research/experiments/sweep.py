@@ -1,9 +1,9 @@
 """The runner of all experiments.
 
 An experiment has cells, a function that measures cells, and a summary. A cell is a dictionary of settings,
-such as tree and prompt. Measuring it gives a row: these settings and the measured values. The runner measures
-the cells that the results file lacks, stores each row, and asks for the cells again until none is lacking. So
-a stopped experiment resumes, and the cells may depend on the rows so far.
+such as tree and prompt. Its measurement is a row: the cell's settings and the measured values. The runner
+measures the cells whose rows the results file lacks, stores each row, and asks for the cells again until no
+row is lacking. So a stopped experiment resumes, and cells may depend on the rows measured before.
 """
 
 import json
@@ -30,8 +30,8 @@ from specdec.phrases import MISSING, number, with_interval
 class Store:
     """The results file of one experiment: JSON lines, first a header and then a row for each finished run.
 
-    A line is complete when it ends in a newline. An incomplete last line, which a stopped process left, is
-    ignored, and is removed when the experiment continues.
+    A line is complete when it ends in a newline. A stopped process may leave an incomplete last line. It is
+    ignored, and removed when the experiment continues.
     """
 
     def __init__(self, path: Path):
@@ -58,7 +58,7 @@ class Store:
 
     @contextmanager
     def continued(self, header: Row) -> Iterator[None]:
-        """Locks the file for an experiment with this header. A new file gets the header.
+        """Locks the file for an experiment with this header, and writes the header into a new file.
 
         ValueError if the file has other settings or another pair, or if another experiment has locked it.
         """
@@ -83,7 +83,7 @@ class Store:
             raise ValueError(message) from None
 
     def append(self, row: Row) -> None:
-        """Adds a row as one line. ValueError if it can't be written, as on a full disk."""
+        """Adds a row as one line. ValueError if it can't be written, for example on a full disk."""
         try:
             with self.path.open("a") as file:
                 file.write(json.dumps(row, separators=(",", ":")) + "\n")
@@ -95,16 +95,16 @@ class Store:
 
 
 class Sweep(NamedTuple):
-    """The cells of an experiment, and the function that measures them."""
+    """The cells of an experiment, and the function that measures them. `complete` runs it."""
 
-    header: Row  # the first line of the results file; one with other settings or another pair is refused
-    cells: Callable[[Sequence[Row]], Sequence[Row]]  # all cells that are known from the rows so far, in order
-    measure: Callable[[Sequence[Row]], Iterator[Row]]  # yields the row of each given cell once it is measured
+    header: Row  # the first line of the results file; a file with other settings or another pair is refused
+    cells: Callable[[Sequence[Row]], Sequence[Row]]  # all cells, in order, that follow from the rows so far
+    measure: Callable[[Sequence[Row]], Iterator[Row]]  # yields the row of each given cell as it is measured
 
     def complete(self, store: Store, quiet: bool = False) -> None:
-        """Measures cells until the file has a row for each.
+        """Measures cells until the file has a row for each of them.
 
-        ValueError if the file has another header, or if another experiment writes to it.
+        ValueError if the file has another header, or if another experiment is writing to it.
         """
         with store.continued(self.header):
             while lacking := self._lacking(store.read()[1]):
@@ -121,14 +121,14 @@ class Sweep(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(ABC):
-    """An experiment: a sweep and the summary of its rows, as the command `python -m research.NAME`."""
+    """An experiment, a sweep and a summary of its rows, as the command `python -m research.NAME`."""
 
     name: str
     about: str  # one sentence for `--help`
     options: Mapping[str, Row] = field(
         default_factory=dict
-    )  # options beside the common ones: {name: arguments of `add_argument`}
-    usual: Mapping[str, Any] = field(default_factory=dict)  # defaults that replace those of the options
+    )  # options in addition to the common ones: {name: arguments of `add_argument`}
+    usual: Mapping[str, Any] = field(default_factory=dict)  # defaults that replace those in the options
     smoke: Mapping[str, Any] = field(default_factory=dict)  # the defaults with `--smoke`
 
     @abstractmethod
@@ -137,7 +137,7 @@ class Experiment(ABC):
 
     @abstractmethod
     def summarize(self, header: Row, rows: Sequence[Row]) -> Row:
-        """The results as plain data. In an unfinished experiment, only rows that all points have count."""
+        """The results as plain data. Of an unfinished experiment, only rows that all points have count."""
 
     def parser(self) -> Parser:
         """The options of the command."""
@@ -161,7 +161,7 @@ class Experiment(ABC):
         return parser.parse_args(arguments)
 
     def command(self, arguments: Sequence[str] | None = None) -> None:
-        """Measures, prints the summary and writes it; with `--summary` alone, measures nothing."""
+        """Measures, prints the summary and writes it. With `--summary` alone, nothing is measured."""
         options = self.parsed(arguments)
         if options.summary is not False:
             self._run(options)
@@ -170,7 +170,7 @@ class Experiment(ABC):
     def _run(self, options: Any) -> None:
         """Measures the cells that the results file lacks. If interrupted, says how to continue."""
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl+C; schedulers send it
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # schedulers send it; it acts like Ctrl+C
         store = Store(options.results)
         try:
             sweep = self.sweep(options)
@@ -181,7 +181,7 @@ class Experiment(ABC):
             raise KeyboardInterrupt(f"stopped: {note}; give the same command to continue") from None
 
     def report(self, results: Path, path: Path | None) -> None:
-        """Prints the summary of a results file, and writes it to a file if one is named."""
+        """Prints the summary of a results file. Writes it too if `path` is given."""
         header, rows = Store(results).read()
         if header is None:
             raise ValueError(f"no results in {results}; run the experiment first, or give --results")
@@ -201,7 +201,7 @@ class Experiment(ABC):
 
 
 def _announce(store: Store, header: Row) -> None:
-    """Prints to stderr how many runs a results file has, and which versions differ from its start."""
+    """Prints to stderr how many runs a results file has, and which versions have changed since its start."""
     old_header, rows = store.read()
     if old_header is None:
         return

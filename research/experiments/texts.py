@@ -1,4 +1,4 @@
-"""Experiments that measure texts of the target one by one, on both pairs of this project."""
+"""Experiments that measure the target's texts one by one, on the pairs of this project."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from specdec.shipped import PROMPTS, SMOLLM2, STORIES
 from specdec.theory.trials import ersd_accepted_indices
 from specdec.topology import Path
 
-LENGTHS = {STORIES: 140, SMOLLM2: 60}  # for each pair, the most tokens of a text
+LENGTHS = {STORIES: 140, SMOLLM2: 60}  # for each pair, the largest number of new tokens of a text
 _OPTIONS: dict[str, Row] = {"--pair": {"choices": [STORIES, SMOLLM2], "help": "measure only this pair"}}
 
 
@@ -36,10 +36,10 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TextExperiment(Experiment):
-    """An experiment that measures texts one by one, each with its own prompt."""
+    """An experiment that measures texts one by one. Each text has its own prompt."""
 
     measured: Callable[[ModelPair, Text], Row]
-    summary: Callable[[Mapping[str, Sequence[Row]]], Row]  # makes the results from the rows of each pair
+    summary: Callable[[Mapping[str, Sequence[Row]]], Row]  # computes the results from the rows of each pair
     texts: Mapping[str, int] = field(default_factory=lambda: {STORIES: 40, SMOLLM2: 8})  # per pair
     options: Mapping[str, Row] = field(default_factory=lambda: _OPTIONS)
 
@@ -70,9 +70,9 @@ class TextExperiment(Experiment):
 
 
 def written(pair: ModelPair, number: int, length: int) -> Text:
-    """Decodes the text that continues one of the shipped story openings.
+    """Decodes the text that continues one of the project's story openings.
 
-    A chat model is asked for a story with this beginning.
+    A chat model is asked for a story that begins with the opening.
     """
     opening = read_prompts(PROMPTS)[number]
     prompt = pair.chat_prompt(f"Tell me a story that begins: {opening}") if pair.chats else opening
@@ -86,28 +86,28 @@ def spread_positions(length: int, count: int) -> list[int]:
 
 
 def distributions(pair: ModelPair, text: Text, sampling: Sampling | None = None) -> list[Tensor]:
-    """P and Q at each token of a text, two float64 tensors [tokens, vocabulary].
+    """P and Q at each token of a text: two tensors [tokens, vocabulary], float64.
 
-    sampling: None for temperature 1, without top-k and top-p.
+    sampling: None stands for temperature 1 without top-k and top-p.
     """
     arguments, models = (text.ids, text.start, pair, sampling or Sampling()), (pair.target, pair.drafting)
     return [scored(model, *arguments).double().exp() for model in models]
 
 
 def own_ranks(pair: ModelPair, text: Text, p: Tensor, q: Tensor) -> list[int]:
-    """For each token, its place in the order of arrival under Q in the race with which it was decoded.
+    """For each token, its place in the order of arrival under Q, in the race with which it was decoded.
 
-    The place is the index of the child that ERSD accepts. A token with probability 0 under Q gets the size of
-    the vocabulary. The ranks determine ERSD's rounds on every tree.
+    The place is the index of the child that ERSD accepts. If a token has probability 0 under Q, its place is
+    the size of the vocabulary. The places determine ERSD's rounds on every tree.
     """
     races = log_exponentials(text.seed, range(text.start, len(text.ids)), pair.vocab_size)
     return [int(ersd_accepted_indices(*each)) for each in zip(p, q, races[:, None])]
 
 
 def rounds_on(topology: Topology, ranks: Sequence[int]) -> Iterator[tuple[Path, int | None]]:
-    """Yields how each ERSD round on a tree ends: the last accepted node's path, and the next token's rank.
+    """Yields the end of each ERSD round on a tree: the last accepted node's path and the next token's rank.
 
-    ranks: see `own_ranks`. The last rank is None if the text ends with an accepted token.
+    ranks: of all tokens, from `own_ranks`. The last rank is None if the text ends with an accepted token.
     """
     row, paths = 0, ((), *topology.paths)
     for rank in ranks:

@@ -1,1 +1,1 @@
-"""Theory beyond the paper (docs/theory.md), in bits; `specdec.theory` has the theory of the paper."""
+"""Theory that goes beyond the paper (docs/theory.md), in bits. The paper's theory is in `specdec.theory`."""

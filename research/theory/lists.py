@@ -1,11 +1,11 @@
-"""Acceptance of n drafts that are the first n arrivals of one race, or the winners of n races.
+"""Acceptance of n drafts: the first n arrivals of one race, or the winners of n races.
 
 Gumbel list sampling (Rowan, Phan and Khisti, 2025) runs n independent races. Draft k is the winner of race k
-under Q. The target's token is the winner under P of a race in which each token has the smallest of its n
-exponentials. ERSD drafts the first n arrivals of one race (`ersd_acceptance_by_index`). Let j be the target's
-token, T its arrival time, c(z) = Σ_i max(q_i z - p_i, 0) and r = p / q. Then
+under Q. The target's token is the winner under P of the race in which each token has the smallest of
+its n exponentials. ERSD drafts the first n arrivals of one race (`ersd_acceptance_by_index`). Let j be the
+target's token, T its arrival time, c(z) = Σ_i max(q_i z - p_i, 0) and r = p / q. Then
 
-    the race with j's smallest exponential has j as its draft with probability exp(-T c(r_j)),
+    the race with the smallest exponential of j has j as its draft with probability exp(-T c(r_j)),
     each other race has j as its draft with probability q_j T ∫_{r_j}^∞ exp(-T c(z)) dz.
 
 These events are independent given T, which has the density n e^-nT. Between ratios c is linear, so the
@@ -28,8 +28,8 @@ _POINTS = 2**20
 def list_sampling_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor:
     """Probability that the target's token is among the winners of n independent races, [...].
 
-    Exact to 1e-9 at any vocabulary, by quadrature over the winner's time. For n = 1 it is `ersd_acceptance`.
-    ValueError if p or q is not a distribution, or n < 1.
+    Exact to 1e-9 at any vocabulary size, by quadrature over the winner's time. For n = 1 it is
+    `ersd_acceptance`. ValueError if p or q is not a distribution, or n < 1.
     """
     n = whole("n", n, 1, MAX_DRAFT_TOKENS)
     return by_pair(lambda pair: _list_sampling(pair, n), p, q)
@@ -38,8 +38,8 @@ def list_sampling_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor
 def list_matching_bound(p: Distribution, q: Distribution, n: int) -> Tensor:
     """The list matching lemma: Σ_j p_j n / (n + c_j), a lower bound on `list_sampling_acceptance`, [...].
 
-    c_j = Σ_i max(q_i p_j / q_j - p_i, 0). The sum is also a lower bound of the acceptance of ERSD's first
-    n arrivals, but weaker than `arrivals_bound`.
+    c_j = Σ_i max(q_i p_j / q_j - p_i, 0). The sum is also a lower bound of the acceptance of ERSD's first n
+    arrivals, but a weaker one than `arrivals_bound`.
     """
     n = whole("n", n, 1, MAX_DRAFT_TOKENS)
     return by_pair(lambda pair: float((pair.p * n / (n + _overtaking(pair))).sum()), p, q)
@@ -49,7 +49,7 @@ def arrivals_bound(p: Distribution, q: Distribution, n: int) -> Tensor:
     """A lower bound on the probability that the target's token is among ERSD's first n arrivals, [...].
 
     It is Σ_j p_j (1 - (c_j / (1 + c_j))^n) for each row of p and q, with c_j as in `list_matching_bound`. It
-    is exact for n = 1, and close for many tokens of small probability.
+    is exact for n = 1, and close to exact if there are many tokens of small probability.
     """
     n = whole("n", n, 1, MAX_DRAFT_TOKENS)
 
@@ -61,7 +61,7 @@ def arrivals_bound(p: Distribution, q: Distribution, n: int) -> Tensor:
 
 
 def _overtaking(pair: SortedPair) -> np.ndarray:
-    """c(r_j) for the tokens j in the order of p / q: the rate at which losers under P overtake j under Q."""
+    """c(r_j) for each token j, in the order of p / q: the rate at which other tokens overtake j under Q."""
     return np.maximum(pair.ratio * pair.q_sum[:-1] - pair.p_sum[:-1], 0)
 
 

@@ -1,8 +1,8 @@
-"""The probability that two distributions give different tokens: by one race, by greedy decoding, or
-independently.
+"""The probability that two distributions give different tokens: with one shared race, with greedy decoding,
+or with independent samples.
 
-P and P' are the distributions of the same model in two arithmetics, after the same text. `docs/theory.md` has
-the proofs.
+P and P' are the distributions of one model in two arithmetics, after the same text. `docs/theory.md` has the
+proofs.
 """
 
 import torch
@@ -43,9 +43,9 @@ def independent_parting(p: Distribution, q: Distribution) -> Tensor:
 
 
 def greedy_parting(p: Distribution, q: Distribution) -> Tensor:
-    """1 if the most probable tokens of P and P' differ, otherwise 0.
+    """1 if P and P' have different most probable tokens, otherwise 0.
 
-    The most probable tokens can differ however small D_TV is.
+    They can have different ones however small D_TV is.
     """
     p, q = checked_pair(p, q)
     return (p.argmax(-1) != q.argmax(-1)).double()

@@ -1,8 +1,8 @@
-"""The probability that the right continuation is among those that are prepared while the target verifies.
+"""The probability that the right continuation was prepared while the target verified.
 
-A round ends at a node with a token that the tree does not have as a child. Under ERSD this token is an
-arrival of the node's race, so the draft's next arrivals predict it. This is not in the paper. For other
-rules, see Kumar, Dao and May, "Speculative speculative decoding", 2026.
+A round ends at a node, with a token that is not among the node's drafted children. Under ERSD this token is
+an arrival of the node's race, so the next arrivals under the draft predict it. This is not in the paper. For
+other rules, see Kumar, Dao and May, "Speculative speculative decoding", 2026.
 """
 
 import math
@@ -20,9 +20,9 @@ from specdec.topology import Path
 
 
 def ersd_preparation_hit(acceptance_by_index: Sequence[float], drafted: int, m: int) -> float:
-    """The probability that ERSD's token after `drafted` rejected children is among the next m arrivals.
+    """The probability that ERSD's token is among the next m arrivals, after `drafted` children were rejected.
 
-    Σ_{drafted <= i < drafted + m} R(i) / (1 - Σ_{i < drafted} R(i)). NaN if nothing is ever rejected.
+    Σ_{drafted <= i < drafted + m} R(i) / (1 - Σ_{i < drafted} R(i)). NaN if no token is ever rejected.
     """
     rates = np.asarray(acceptance_by_index, dtype=float)
     drafted, m = whole("drafted", drafted, 0), whole("m", m, 1)
@@ -34,8 +34,8 @@ def gsd_preparation_hit(p: Distribution, q: Distribution, m: int) -> Tensor:
     """The probability that GSD's token after one rejected draft is among m guesses.
 
     The guesses are the m tokens of the largest q, without the rejected token. GSD's token comes from the
-    residual max(p - q, 0), which does not depend on the rejected token and gives it probability 0. The result
-    [...] is NaN where p = q.
+    residual max(p - q, 0). The residual does not depend on the rejected token, and gives it probability 0.
+    The result [...] is NaN where p = q.
     """
     p, q = checked_pair(p, q)
     m = whole("m", m, 1)
@@ -44,7 +44,7 @@ def gsd_preparation_hit(p: Distribution, q: Distribution, m: int) -> Tensor:
     gain, loss = excess.gather(-1, order), deficit.gather(-1, order)
     if order.shape[-1] <= m:  # m covers all tokens
         return torch.ones_like(p[..., 0]).where(excess.sum(-1) > 0, math.nan)
-    # if the rejected token is among the first m, the next token takes its place
+    # if the rejected token is among the first m, token m + 1 becomes a guess in its place
     inside = gain[..., :m].sum(-1) + gain[..., m] * loss[..., :m].sum(-1) / deficit.sum(-1)
     return inside / excess.sum(-1)
 
@@ -52,10 +52,10 @@ def gsd_preparation_hit(p: Distribution, q: Distribution, m: int) -> Tensor:
 def prepared_outcomes(
     acceptance_by_index: list[float], topology: Topology, m: int
 ) -> tuple[list[tuple[Path, int]], float]:
-    """The m most probable ends of a round, and the probability that a round ends at one of them. An end is
-    the path of the last accepted node and the child index of the token after it.
+    """The m most probable ends of a round, and the probability that a round ends at one of them.
 
-    The acceptance by index is the same at every node, as in `expected_tokens`.
+    An end is the path of the last accepted node, with the child index that the next token would have. All
+    nodes have the same acceptance by index, as in `expected_tokens`.
     """
     probabilities, paths = node_acceptance(acceptance_by_index, topology), [(), *topology.paths]
     ends = [

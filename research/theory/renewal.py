@@ -1,16 +1,16 @@
-"""Upper limits on tokens per target call from renewal theory.
+"""Upper limits of tokens per target call, from renewal theory.
 
 The limits depend on the surprisals -log p of a text's tokens, not on the size of the vocabulary. Let S_n be
-the sum of the surprisals of the first n outcomes of a text. The outcomes are independent; their surprisals
-have mean μ and second moment μ₂. A node of a tree with surprisal sum S is reached with probability e^-S. For
-the nodes with S <= t these probabilities sum to at most the expected number of n >= 1 with S_n <= t, which is
-at most t / μ + μ₂ / μ² - 1 (Wald's identity; Lorden, "On excess over the boundary", 1970). Each other node is
-reached with a probability of at most e^-t. So k nodes give at most
+the sum of the surprisals of the first n outcomes of a text. The outcomes are independent, and their
+surprisals have mean μ and second moment μ₂. A round reaches a tree node with surprisal sum S with probability
+e^-S. For the nodes with S <= t, these probabilities sum to at most the expected number of n >= 1 with S_n <=
+t, which is at most t / μ + μ₂ / μ² - 1 (Wald's identity; Lorden, "On excess over the boundary", 1970). Each
+other node is reached with a probability of at most e^-t. So k nodes give at most
 
     1 + t / μ + μ₂ / μ² - 1 + k e^-t   tokens for every t >= 0; t = log(kμ) is best, in nats.
 
-An outcome is a token of the target (drafts chosen without its noise: `deterministic_limit`), or the index of
-the accepted child (GSD and ERSD: `renewal_bound`). Nothing here is in the paper. `docs/theory.md` has proofs.
+If drafts are chosen without the target's noise, outcomes are the target's tokens (`deterministic_limit`). For
+GSD and ERSD they are indices of accepted children (`renewal_bound`). `docs/theory.md` has the proofs.
 """
 
 import math
@@ -33,7 +33,7 @@ def second_log_moment(p: Distribution) -> Tensor:
 
 
 def deterministic_limit(mean: float, second_moment: float, k: int) -> float:
-    """The most tokens per call with k drafted tokens that were chosen without the noise of the target.
+    """The most tokens per call with k drafted tokens that are chosen without the target's noise.
 
     mean, second_moment: moments of the surprisal of the target's tokens, in bits and bits². They are means of
     `entropy` and `second_log_moment` over independent contexts. ValueError for impossible moments or k < 1.
@@ -45,8 +45,8 @@ def deterministic_limit(mean: float, second_moment: float, k: int) -> float:
 def stated_limit(mean: float, second_moment: float, k: int) -> float:
     """Pankratov and Alistarh's limit (2025) with 0 for their O(1): 1 + (μ + μ₂) log k / μ², in nats.
 
-    The arguments are those of `deterministic_limit`. For k >= 3 the result is never below that limit, so 0 is
-    a valid constant.
+    The arguments are those of `deterministic_limit`. For k >= 3 the result is never below the result of that
+    function, so 0 is a valid constant.
     """
     mu, square = _nats(mean, second_moment)
     return math.inf if mu == 0 else 1 + (mu + square) * math.log(whole("k", k, 1)) / mu**2
@@ -55,9 +55,9 @@ def stated_limit(mean: float, second_moment: float, k: int) -> float:
 def renewal_bound(acceptance_by_index: Distribution, k: int) -> float:
     """An upper bound on the tokens per call of any tree of k drafted tokens, given the acceptance by index R.
 
-    Let p_res be 1 minus the summed acceptance of the indices that the optimal tree uses. If p_res is split
-    into m equal outcomes, each m gives a bound; infinite m gives 1 / p_res. The result is the smallest of
-    these bounds, over a grid of m. ValueError as for `lemma_bound`.
+    Let p_res be 1 minus the summed acceptance of the indices that the optimal tree uses. Splitting p_res into
+    m equal outcomes gives a bound for each m, and 1 / p_res for infinite m. The result is the smallest of
+    these bounds on a grid of m. ValueError as for `lemma_bound`.
     """
     rates, residual = used_rates(acceptance_by_index, k)
     surprises = -np.log(rates)

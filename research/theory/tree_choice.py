@@ -1,8 +1,8 @@
-"""The distribution of GSD's text if a drawn token itself decides whether the target verifies it.
+"""The distribution of GSD's text if a drawn token itself decides whether it is verified.
 
-To offer a token is to add it to the tree for verification. ERSD's text does not depend on the tree. GSD,
-traversal verification and SpecInfer keep the target's distribution if each offer is decided before its draw.
-This is not in the paper; docs/tree_choice.md has the theorem.
+To offer a token is to add it to the tree for verification. GSD, traversal verification and SpecInfer keep the
+target's distribution if each offer is decided before the token is drawn. ERSD's text does not depend on the
+tree at all. This is not in the paper; docs/tree_choice.md has the theorem.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ def offered_distribution(p: Sequence[Number], q: Sequence[Number], offered: Sequ
 
     A draw that is not offered is dropped, and the next token is a sample of p. If all entries of `offered`
     are equal, the offer does not depend on the draw, and the result is p. For p = q and offers of probability
-    0 or 1, the total variation from p is d (1 - d), at most 1/4, where d is the probability of dropping a
-    draw. Results are rational if the arguments are.
+    0 or 1, the total variation from p is d (1 - d), at most 1/4, where d is the probability that a draw is
+    dropped. With rational arguments, the results are rational.
     """
     excess = [max(a - b, 0) for a, b in zip(p, q, strict=True)]
     waste = sum(b * (1 - o) for b, o in zip(q, offered, strict=True))

@@ -1,1 +1,1 @@
-"""Trains the pairs and drafts that the project ships, from a file of stories (README.md)."""
+"""Trains the pairs and drafts that are shipped with the project, from a file of stories (README.md)."""

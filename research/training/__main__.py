@@ -1,4 +1,4 @@
-"""Trains the pair or draft that --pair names; the story pair is then measured."""
+"""Trains the pair or draft that --pair names, and then measures it if it is the story pair."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from specdec.shipped import EMBEDDED, SMOLLM2_DRAFT
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Trains the pair or draft that --pair names; the story pair is then measured."""
+    """Trains the pair or draft that --pair names, and then measures it if it is the story pair."""
     parser = Parser("python -m research.training", description=__doc__)
     add = parser.add_argument
     add("--pair", choices=("stories", "smollm2-draft"), required=True)

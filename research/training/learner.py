@@ -1,4 +1,4 @@
-"""The training of a draft on records of a target's probabilities: the same code for every pair."""
+"""Trains a draft on records of a target's probabilities. All pairs use this code."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from transformers import LlamaForCausalLM
 
 from research.training.records import Record
 
-CHUNK = 256  # positions whose gradient is computed at once, so that their logits fit into the cache
+CHUNK = 256  # positions whose gradients are computed together, so that their logits fit into the cache
 
 
 class Gap(NamedTuple):
@@ -22,10 +22,10 @@ class Gap(NamedTuple):
 
 
 def gap_of(p: Tensor, q: Tensor, inside: Tensor | None = None, with_race: bool = True) -> Gap:
-    """The gap at each position. Only the target's most probable tokens are kept; the others are one outcome.
+    """The gap at each position. Only the target's most probable tokens were kept; all others are one outcome.
 
-    p, q: probabilities of the kept tokens, [positions, top]. inside: which of them the draft scores, None for
-    all; q is 0 for the others. with_race: False sets `race` to 0, because computing it requires sorting.
+    p, q: probabilities of the kept tokens, [positions, top]. inside: which kept tokens the draft scores; None
+    for all; q is 0 for the others. with_race: if False, `race` is 0, because computing it requires sorting.
     """
     inside = torch.ones_like(p, dtype=torch.bool) if inside is None else inside
     q, p_inside = q * inside, p * inside
@@ -44,8 +44,8 @@ def gap_of(p: Tensor, q: Tensor, inside: Tensor | None = None, with_race: bool =
 def race_agreement(p: Tensor, q: Tensor) -> Tensor:
     """ERSD's acceptance of the first drafted token, Σ_i 1 / Σ_j max(p_j/p_i, q_j/q_i), in O(n log n).
 
-    The result is differentiable. If tokens are sorted by falling p/q, the maximum is p_j/p_i for j before i,
-    and q_j/q_i for the others.
+    The result is differentiable. With tokens sorted by falling p/q, the maximum is p_j/p_i for j before i,
+    and q_j/q_i for all other j.
     """
     order = (p / q).argsort(-1, descending=True)
     p, q = p.gather(-1, order), q.gather(-1, order)
@@ -58,15 +58,15 @@ class Lessons:
     """The settings of a draft's training on records."""
 
     step_tokens: int  # of one step
-    late: float  # the fraction of the training after which the rejection probabilities enter the loss
-    prompt_weight: float = 1.0  # of a token of a prompt in the loss; generated tokens have weight 1
-    temperatures: tuple[float, ...] = (1.0,)  # each step draws one of these
+    late: float  # the share of the training after which the rejection probabilities enter the loss
+    prompt_weight: float = 1.0  # the weight of a prompt's token in the loss; generated tokens have weight 1
+    temperatures: tuple[float, ...] = (1.0,)  # each step draws one of these at random
 
 
 class Learner:
     """A draft model and the records from which it learns.
 
-    place: [vocabulary], each id's index in the draft's output; -1 for ids that the draft does not score.
+    place: [vocabulary], each id's index in the draft's output, or -1 if the draft does not score the id.
     """
 
     def __init__(self, model: LlamaForCausalLM, place: Tensor, records: Sequence[Record], lessons: Lessons):
@@ -74,7 +74,7 @@ class Learner:
         self.model, self.place, self.records, self.lessons = model, place, records, lessons
 
     def backward(self, progress: float, generator: torch.Generator) -> tuple[float, int]:
-        """Adds the gradients for some rows of one record. Returns the loss and the number of tokens."""
+        """Adds the gradients of some rows of one record. Returns the loss and the number of tokens."""
         lessons = self.lessons
         record = self.records[_random_below(len(self.records), generator)]
         length = record["ids"].shape[1] - 1
@@ -90,9 +90,9 @@ class Learner:
     ) -> float:
         """Adds the gradients of the draft's loss on some rows. Returns the loss.
 
-        late: from 0 to 1. At 0, the loss is the KL divergence; at 1, it is 0.2 times the KL divergence plus
-        GSD's and ERSD's rejection probabilities. weight: [positions], with the sum 1. heat: the models'
-        temperature.
+        late: from 0 to 1. At 0 the loss is the KL divergence. At 1 it is 0.2 times the KL divergence, plus
+        GSD's and ERSD's rejection probabilities. weight: [positions], which sum to 1. heat: the temperature
+        of both models.
         """
         logits = self.logits(record, rows)  # [positions, scored]
         gradient, total = torch.empty_like(logits), 0.0
@@ -108,10 +108,10 @@ class Learner:
 
     @torch.no_grad()
     def measure(self, record: Record, heat: float = 1.0, rows: Tensor | None = None) -> dict[str, float]:
-        """KL divergence in nats, and acceptance of the first child under GSD and ERSD, on the target's own
-        tokens.
+        """KL divergence in nats, and acceptance of the first child under GSD and under ERSD, on the tokens
+        that the target itself generated.
 
-        rows: a mask of the rows of the record that count; None for all.
+        rows: a mask of the record's rows that count; None for all.
         """
         gaps = []
         for some in torch.arange(len(record["ids"])).split(8):
@@ -138,7 +138,7 @@ class Learner:
 
 
 def tempered(p: Tensor, heat: float) -> Tensor:
-    """p [..., kept] at the temperature `heat`. A token that is not kept counts like the last kept token."""
+    """p [..., kept] at the temperature `heat`. A token that was not kept counts like the last kept one."""
     if heat == 1:
         return p
     last = p[..., -1:].clamp(min=1e-7)

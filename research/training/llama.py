@@ -1,4 +1,4 @@
-"""New Llama models, dropout, and an attention that is fast for training on a CPU."""
+"""Untrained Llama models, dropout, and an attention that trains fast on a CPU."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ class Shape:
 def identity_model(
     shape: Shape, vocab_size: int, context: int, seed: int, **entries: Any
 ) -> LlamaForCausalLM:
-    """An untrained model whose blocks start as the identity. entries: added to the configuration."""
+    """An untrained model whose blocks start as the identity. entries: more entries of its configuration."""
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=vocab_size,
@@ -59,7 +59,7 @@ class ResidualDropout:
 def plain_attention(
     _module: object, q: Tensor, k: Tensor, v: Tensor, _mask: object, scaling: float = 1.0, **_options: object
 ) -> tuple[Tensor, None]:
-    """Causal attention by two matrix products in bfloat16. It trains on a CPU 3 times as fast as sdpa."""
+    """Causal attention by two matrix products in bfloat16. On a CPU it trains 3 times as fast as sdpa."""
     rows, heads, length, size = q.shape
     q, k, v = (x.to(torch.bfloat16).reshape(rows * heads, length, size) for x in (q, k, v))
     mask = torch.full((length, length), -1e4, dtype=torch.bfloat16, device=q.device).triu(1)

@@ -17,24 +17,24 @@ Backward = Callable[[float, torch.Generator], tuple[float, int]]
 
 @dataclass(frozen=True)
 class Rates:
-    """The learning rates and weight decays. Muon updates the matrices in the layers, AdamW all others."""
+    """The learning rates and weight decays. Muon updates the layers' matrices, AdamW all other weights."""
 
     matrix: float = 0.02
     other: float = 3e-3
     matrix_decay: float = 0.05
-    other_decay: float = 0.0  # of matrices outside of the layers
+    other_decay: float = 0.0  # for matrices that are not in the layers
     warm_up: int = 100  # steps
-    decay_from: float = 0.7  # the learning rate falls to zero from this fraction on
+    decay_from: float = 0.7  # the share of the training after which the learning rate falls to zero
 
     def factor(self, progress: float, step: int) -> float:
-        """The factor on learning rates: it rises during the warm-up, is 1, then falls linearly to 0."""
+        """The factor on learning rates: it rises during the warm-up, stays at 1, then falls linearly to 0."""
         return max(0.0, min(1.0, (step + 1) / self.warm_up, (1 - progress) / (1 - self.decay_from)))
 
 
 class Trainer:
-    """Trains one model for a number of steps. It continues from the checkpoint in `folder` if there is one.
+    """Trains one model for a number of steps. If `folder` has a checkpoint, training continues from it.
 
-    The weights are the same whether or not the training was stopped in between. Needs torch 2.9 for Muon.
+    The final weights do not depend on whether the training was stopped in between. Muon needs torch 2.9.
     """
 
     checkpoint_seconds = 120.0
@@ -56,7 +56,7 @@ class Trainer:
         }
         self.step, self.tokens = 0, 0
         self.history: list[dict[str, Any]] = []
-        self.recent: list[float] = []  # the last losses
+        self.recent: list[float] = []  # the latest losses
         if self.checkpoint.exists():
             checkpoint = torch.load(self.checkpoint, weights_only=True)
             self.model.load_state_dict(checkpoint["model"])
@@ -65,7 +65,7 @@ class Trainer:
             vars(self).update(checkpoint["counters"])
 
     def run(self, backward: Backward, evaluate: Callable[[], dict[str, float]]) -> None:
-        """Trains until all steps are done. evaluate: returns named numbers for the history."""
+        """Trains until all steps are done. evaluate: returns numbers by name, for the history."""
         last_save = time.time()
         with tqdm(desc=self.name, total=self.steps, initial=self.step, mininterval=10) as bar:
             while self.step < self.steps:
@@ -98,12 +98,12 @@ class Trainer:
 
 
 def step_seed(seed: int, step: int) -> int:
-    """The seed of step `step` of a training, or of file number `step` of samples."""
+    """The seed of a training's step `step`, or of file number `step` of samples."""
     return (seed * 1_000_003 + step) * 64
 
 
 def save(path: Path, thing: object) -> None:
-    """torch.save that leaves either the old file or the new one complete, even if the process stops."""
+    """torch.save, but if the process stops, either the old file or the new file is complete."""
     new = path.with_name(path.name + ".new")
     torch.save(thing, new)
     new.replace(path)

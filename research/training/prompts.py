@@ -1,7 +1,7 @@
-"""Prompts of many kinds for a chat model. Its answers are the text from which its draft learns.
+"""Prompts of many kinds for a chat model. Its draft learns from the answers.
 
 The prompts are made from the lists in `prompts.txt`. The last fifth of the heroes, topics and chats is used
-only for measuring, so new entries must be added at the front.
+only for measuring, so new entries must be added at the front of these lists.
 """
 
 import random
@@ -13,7 +13,7 @@ KINDS = (
     *("story", "free", "explanation", "continuation", "story", "free", "task", "story"),
     *("story", "free", "explanation", "continuation", "chat", "free", "task", "story"),
 )
-"""The kinds of prompts, which the rows of a batch take in turn. free: the model also writes user turns."""
+"""The kinds of prompts, which the rows of a record get in turn. free: the model writes user turns too."""
 SYSTEM = (
     "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
 )
@@ -28,7 +28,7 @@ def read_stories(path: Path) -> list[str]:
 
 
 def _lists() -> dict[str, list[str]]:
-    """The entries of `prompts.txt`: {name of the list: its entries}."""
+    """The lists in `prompts.txt`: {name of the list: its entries}."""
     sections = Path(__file__).with_name("prompts.txt").read_text(encoding="utf-8").split("[")[1:]
     parts = (section.partition("]") for section in sections)
     return {
@@ -43,8 +43,8 @@ LISTS = _lists()
 class Prompts:
     """Draws random prompts of each kind.
 
-    stories: texts whose beginnings are prompts. held_out: whether only the last fifth of the stories, heroes,
-    topics and chats is used; otherwise only the others are.
+    stories: texts whose beginnings become prompts. held_out: whether only the last fifth of the stories,
+    heroes, topics and chats is used; if not, only the rest is.
     """
 
     def __init__(self, stories: Sequence[str], seed: int, held_out: bool = False):
@@ -56,7 +56,7 @@ class Prompts:
         self.lists = LISTS | {name: part(LISTS[name]) for name in ("heroes", "topics", "chats")}
 
     def first(self, kind: str) -> str:
-        """The prompt with which a training row of this kind begins."""
+        """The prompt with which a row of this kind begins."""
         if kind == "continuation":
             return self._beginning()
         return SYSTEM + ASK + ("" if kind == "free" else self._question(kind) + ANSWER)

@@ -1,11 +1,11 @@
-"""Text that a target generates, with its most probable tokens at each position. A draft learns from it.
+"""Text that a target generates, with the most probable tokens at each position, from which a draft learns.
 
 A record has:
 
     ids    [rows, length + 1]
     top    [rows, length, kept]: the ids of the target's most probable next tokens
     p      [rows, length, kept]: their probabilities at temperature 1 (float16)
-    own    [rows, length + 1]: True for a token that the target sampled, False for a token of a prompt
+    own    [rows, length + 1]: True for a token that the target sampled, False for a prompt's token
 
 The records of SmolLM2 also have the temperature and the kind of prompt of each row.
 """
@@ -37,8 +37,8 @@ def sampled(
 ) -> Record:
     """A record of rows (texts) that the target continues.
 
-    given: the tokens with which each row begins. heats: the temperature of each row, 1 by default. after:
-    called with a row's number and tokens when a text ends; returns the tokens with which the row continues.
+    prefixes: the tokens with which each row begins. heats: each row's temperature; None for 1. continuation:
+    when a text ends, called with the row's number and tokens; returns the tokens with which it goes on.
     """
     rows, own = [list(ids) for ids in prefixes], [[False] * len(ids) for ids in prefixes]
     turn, heats = 0, heats or [1.0] * len(rows)
@@ -63,7 +63,7 @@ def sampled(
 
 
 def scored(pair: ModelPair, ids: Tensor, top: int) -> Record:
-    """The record of the target's scores for the texts that are the rows of `ids`."""
+    """The record of the target's scores for given texts, the rows of `ids`; no token counts as sampled."""
     size = torch.int16 if pair.vocab_size < 2**15 else torch.int32
     p, tops = zip(*(learn.scored(pair.target, row, 1, pair, Sampling()).topk(top) for row in ids.tolist()))
     record = {"ids": ids.to(size), "top": torch.stack(tops).to(size), "p": torch.stack(p).exp().half()}
@@ -71,7 +71,7 @@ def scored(pair: ModelPair, ids: Tensor, top: int) -> Record:
 
 
 def write_missing(path: Path, make: Callable[[], Record]) -> None:
-    """Makes a record, writes it, and prints the speed. If the file exists, nothing is done."""
+    """Makes a record, writes it to a file, and prints the speed. Does nothing if the file exists."""
     if not path.exists():
         start = time.time()
         save(path, record := make())
@@ -80,5 +80,5 @@ def write_missing(path: Path, make: Callable[[], Record]) -> None:
 
 
 def load(path: Path) -> Record:
-    """The record in a file. Its tensors stay on the disk until they are used."""
+    """Loads a record from a file. Its tensors stay on the disk until they are used."""
     return torch.load(path, mmap=True, weights_only=True)

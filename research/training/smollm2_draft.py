@@ -1,4 +1,4 @@
-"""Trains the draft for SmolLM2: the target generates text; the draft learns the target's probabilities."""
+"""Trains the draft for SmolLM2: the target generates text, and the draft learns its probabilities."""
 
 import json
 import random
@@ -24,13 +24,13 @@ from specdec.models.partial import CONFIG, IDS, PROJECTION, WEIGHTS
 SHAPE = Shape(2, 256, 704, 4)
 RATES = Rates(matrix_decay=0.1, other_decay=0.1, warm_up=40, decay_from=0.5)
 LESSONS = Lessons(4096, late=0.5, prompt_weight=0.2, temperatures=(1.0, 0.7))
-HELD_OUT = 10_000  # the offset of the seeds of those records on which the draft is measured
-MEASURED = {"held-0.pt": 1.0, "held-1.pt": 0.7}  # the files of these records: {name: temperature}
+HELD_OUT = 10_000  # added to the seeds of the records on which the draft is measured
+MEASURED = {"held-0.pt": 1.0, "held-1.pt": 0.7}  # the files of these records, with their temperatures
 ENTRIES = (
     *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
     *("num_key_value_heads", "max_position_embeddings", "tie_word_embeddings"),
 )
-"""The entries of the draft's configuration besides the size of the vocabulary."""
+"""The entries of the draft's configuration, in addition to the size of the vocabulary."""
 USER = 4093  # the id of SmolLM2's token "user"
 HEATS = (0.6, 0.7, 0.7, 0.7, 0.8, 0.8, 0.9, 1.0)  # each row of a record draws one of these temperatures
 
@@ -39,16 +39,16 @@ HEATS = (0.6, 0.7, 0.7, 0.7, 0.8, 0.8, 0.9, 1.0)  # each row of a record draws o
 class Recipe:
     """The shape of the draft, and the settings of its training.
 
-    All matrices get weight decay, because the records are read several times.
+    All matrices get weight decay, because training reads each record several times.
     """
 
     shape: Shape = SHAPE
-    scored: int = 8192  # ids that the draft scores
+    scored: int = 8192  # the number of ids that the draft scores
     context: int = 8192
-    records: int = 190  # files of text to learn from
+    records: int = 190  # the number of files of text for training
     rows: int = 64  # of a record
     length: int = 512  # tokens of a row
-    top: int = 96  # probabilities kept at each position
+    top: int = 96  # the number of probabilities stored at each position
     rates: Rates = RATES
     lessons: Lessons = LESSONS
     steps: int = 8000
@@ -59,8 +59,8 @@ def train(
 ) -> None:
     """Samples text, trains the draft, measures it and writes it.
 
-    Each stage continues from the results in the work folder. stories: a file of texts, whose beginnings are
-    some of the prompts. pair: the pair with the target; None for SmolLM2. ValueError without that file.
+    A stage whose result is in the work folder is not repeated. stories: a file of texts; some prompts are
+    beginnings of these texts. pair: the pair with the target; None for SmolLM2. ValueError without that file.
     """
     torch.set_num_threads(1)
     texts = read_stories(stories)
@@ -88,7 +88,7 @@ def records_in(work: Path, recipe: Recipe) -> list[Path]:
 
 
 def chat_record(pair: ModelPair, prompts: Prompts, recipe: Recipe, seed: int, heat: float | None) -> Record:
-    """A record of prompts of all kinds with answers. heat: all rows' temperature; None draws one per row."""
+    """A record of prompts of all kinds, with answers. heat: all rows' temperature; None draws one per row."""
     generator = torch.Generator().manual_seed(seed)
     kinds = [KINDS[row % len(KINDS)] for row in range(recipe.rows)]
     random_heats = torch.tensor(HEATS)[torch.randint(len(HEATS), (recipe.rows,), generator=generator)]
@@ -99,7 +99,7 @@ def chat_record(pair: ModelPair, prompts: Prompts, recipe: Recipe, seed: int, he
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def after(row: int, ids: Sequence[int]) -> Sequence[int]:
-        # the end of an answer, or of a user's turn (a user token follows <|im_start|>) that the model wrote
+        # what ended is an answer, or a user's turn that the model wrote (the token USER follows <|im_start|>)
         last_start = max((place for place, token_id in enumerate(ids) if token_id == 1), default=len(ids))
         is_answer = kinds[row] == "free" and list(ids[last_start + 1 : last_start + 2]) == [USER]
         return encoded("\n<|im_start|>assistant\n" if is_answer else prompts.next(kinds[row]))
@@ -127,7 +127,7 @@ class ProjectedEmbedding(nn.Module):
 def partial_model(shape: Shape, embedding: Tensor, ids: Tensor, context: int) -> LlamaForCausalLM:
     """An untrained draft that scores only these ids.
 
-    embedding: the target's embedding, [vocabulary, its width]. The input and output matrices start from the
+    embedding: the target's embedding, [vocabulary, its width]. The input and output matrices start as
     principal directions of the embedding, and each block starts as the identity.
     """
     ends = {"tie_word_embeddings": False, "bos_token_id": None, "eos_token_id": None}
@@ -157,7 +157,7 @@ def begun(embedding: Tensor, work: Path, recipe: Recipe) -> tuple[Trainer, Learn
 
 
 def by_kind(learner: Learner, record: Record, heat: float) -> dict[str, dict[str, float]]:
-    """Acceptance on the text that the target generated in a record: over all rows, and by kind of prompt."""
+    """Acceptance on the text that the target generated for a record: in all rows, and by kind of prompt."""
     kinds = record["kind"]
     rows_of = {kind: torch.tensor([each == kind for each in kinds]) for kind in sorted(set(kinds))}
     return {kind: learner.measure(record, heat, rows) for kind, rows in ({"all": None} | rows_of).items()}
@@ -177,7 +177,7 @@ def write(learner: Learner, out: Path) -> None:
 
 
 def most_used(records: list[Record], vocab_size: int, count: int) -> Tensor:
-    """The `count` ids to which the target gives most probability in the records, in rising order."""
+    """The `count` ids to which the target gives the most probability in the records, in rising order."""
     mass = torch.zeros(vocab_size, dtype=torch.float64)
     for record in records:
         mass.index_add_(0, record["top"].flatten().long(), record["p"].flatten().double())

@@ -14,19 +14,19 @@ from specdec.models.packed import PackedModel
 from specdec.pair import ModelPair
 
 BYTES = 1 << 28
-"""Bytes of the copied tensor, more than the caches of a processor or a GPU hold."""
+"""Bytes of the copied tensor. They are more than the caches of a processor or a GPU hold."""
 COPIES, TIMES = 4, 3
-"""How many copies are timed together, and how often this is repeated. While one copy runs, the next is
-launched, so that launching takes no extra time."""
+"""The number of copies that are timed together, and how often this is repeated. While one copy runs, the next
+copy is launched, so that launching takes no extra time."""
 
 Limits = dict[str, dict[str, float]]
 
 
 def limits(contestants: Sequence[Contestant], pairs: Mapping[str, ModelPair]) -> Limits:
-    """Speed limits of the contestants that decode plainly, by name.
+    """Speed limits of the contestants that decode plainly, by their names.
 
-    `bandwidth` is the speed of a copy in memory, in bytes per second. `tokens_per_second` is the rate that
-    this bandwidth allows if a token reads only the weights, not the keys and values. pairs: by dtype.
+    `bandwidth` is the measured speed of a copy in memory, in bytes per second. `tokens_per_second` is the
+    rate at this bandwidth if each token reads all weights but no keys and values. pairs: by dtype.
     """
     result = {}
     for each in contestants:
@@ -42,7 +42,7 @@ def limits(contestants: Sequence[Contestant], pairs: Mapping[str, ModelPair]) ->
 
 
 def with_shares(rows: Sequence[dict[str, Any]], limits: Limits) -> list[dict[str, Any]]:
-    """The rows; a row with a limit gets a `bandwidth_share`, its tokens per second divided by the limit.
+    """The rows. Each row with a limit gets a `bandwidth_share`: its tokens per second divided by the limit.
 
     The tokens per second include the time of the prefill.
     """
@@ -65,7 +65,7 @@ def sentence(rows: Sequence[dict[str, Any]], limits: Limits) -> str:
 def bytes_per_token(model: Any) -> int:
     """Bytes of weights that a forward pass of a model of transformers reads for one token.
 
-    These are all weights, but only one row of the embedding if the head has a matrix of its own.
+    It reads all weights, but only one row of the embedding if the head has a matrix of its own.
     """
     module = model.module
     embedding, head = module.get_input_embeddings().weight, module.get_output_embeddings().weight
@@ -74,9 +74,9 @@ def bytes_per_token(model: Any) -> int:
 
 
 def bandwidth(device: torch.device, threads: int) -> float:
-    """Bytes per second that a large copy on a device reads and writes.
+    """The bytes per second that a large copy on a device reads and writes, added up.
 
-    threads: the number of torch's threads during and after this call.
+    threads: torch's number of threads, which stays set after this call.
     """
     torch.set_num_threads(threads)
     # Ones, because the system may not back pages of zeros with memory.

@@ -33,11 +33,11 @@ from specdec.settings import add_options
 from specdec.shipped import CODER, PROMPTS, QUESTIONS
 
 RANDOM_PROMPT = 16
-"""Number of tokens in the prompts of a pair without a tokenizer."""
+"""The number of tokens in a prompt for a pair without a tokenizer."""
 TRIAL_SEED = 1 << 20
-"""The first seed of trials, far from the seeds of the measurement."""
+"""The first seed of the trials. It is far from the seeds of the measurement."""
 Loaded = tuple[dict[str, ModelPair], dict[str, Any]]
-"""The same pair in several dtypes, by name of the dtype; and a description of the pair."""
+"""The same pair in several dtypes, by the dtype's name; and a description of the pair."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -62,15 +62,15 @@ def parser() -> argparse.ArgumentParser:
         help="file with one prompt per line (default: beginnings of stories; with --chat, questions)",
     )
     add("--chat", action="store_true", help="give the prompts to a chat model as questions")
-    add("--repeats", type=int, default=4, help="seeds per prompt")
+    add("--repeats", type=int, default=4, help="number of seeds for each prompt")
     add(
         "--assisted",
         default="1,2,3,4,5,6,7,8",
         help="k to try for transformers' assisted generation; 0 leaves it out",
     )
     add("--lookup", default="2,4,8", help="k to try for transformers' prompt lookup; 0 leaves it out")
-    add("--sequences", default="2,4", help="k of our sequences")
-    add("--optimal", default="4,8", help="k of our optimal trees")
+    add("--sequences", default="2,4", help="k of our sequences, with commas")
+    add("--optimal", default="4,8", help="k of our optimal trees, with commas")
     add("--methods", default=",".join(DRAFTING), help="our methods that draft, with commas")
     add("--drafters", default=MODEL, help="our drafters: model, copies, model+copies, with commas")
     add_options(result, "temperature", "top_k", "top_p")
@@ -99,10 +99,10 @@ def show(result: dict[str, Any]) -> None:
 
 
 class Contest(NamedTuple):
-    """The contestants, with the settings that trials found best, and the texts that they generate.
+    """The contestants, with the best settings of the trials, and the texts that they generate.
 
-    pairs: the same pair of models in several dtypes. description: of the pair. speeds: tokens per
-    second in the trials. trial, jobs: the texts of the trials and of the comparison.
+    pairs: the same pair of models in several dtypes. description: of the pair. speeds: tokens per second in
+    the trials. trial, jobs: the texts of the trials and of the comparison.
     """
 
     pairs: dict[str, ModelPair]
@@ -117,11 +117,11 @@ class Contest(NamedTuple):
 def prepared(
     options: argparse.Namespace, load: Callable[[argparse.Namespace], Loaded] | None = None
 ) -> Contest:
-    """Load the pairs, try settings of all contestants, and run each contestant once.
+    """Load the pairs, try settings for all contestants, and run each contestant once to warm it up.
 
-    load: replaces the function `loaded`. ValueError names an invalid option.
+    load: a function that replaces `loaded`. ValueError names an invalid option.
     """
-    # transformers says at every call that it takes settings from a model's config
+    # transformers warns at every call that it takes settings from a model's config
     logging.set_verbosity_error()
     warnings.filterwarnings("ignore", module="transformers")
     settings = _settings(options)
@@ -184,7 +184,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _numbers_of_drafts(name: str, text: str, smoke: bool) -> list[int]:
-    """The numbers k that an option for transformers' drafts lists; an empty list for "0"."""
+    """The numbers k that an option for transformers' drafts lists; an empty list for the text "0"."""
     if text == "0":
         return []
     return [2] if smoke else numbers(name, text)
@@ -200,7 +200,7 @@ def _threads(text: str, device: str) -> list[int]:
 
 
 def numbers(name: str, text: str) -> list[int]:
-    """The numbers in an option, such as "1,2", all at least 1. ValueError names an option of another form."""
+    """The numbers in an option such as "1,2", each at least 1. ValueError names an option of another form."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) for part in parts):
         raise ValueError(f"{name} = {text!r} is not a list of numbers of at least 1, such as 1,2")
@@ -208,12 +208,12 @@ def numbers(name: str, text: str) -> list[int]:
 
 
 def device_of(options: argparse.Namespace) -> str:
-    """The device for `load_pair`: that of the option, but "cpu" if it is "auto" and there is no GPU."""
+    """The device for `load_pair`: the option's, but "cpu" if the option is "auto" and there is no GPU."""
     return options.device if options.device != "auto" or torch.cuda.is_available() else "cpu"
 
 
 def loaded(options: argparse.Namespace) -> Loaded:
-    """The pair in every dtype that is tried, by name of the dtype; and a description of the pair."""
+    """The pair in every dtype to try, by the dtype's name; and a description of the pair."""
     pairs = {
         name: without_end(load_with_progress(options, "stories", device=device_of(options), dtype=name))
         for name in dtypes(options)
@@ -224,7 +224,7 @@ def loaded(options: argparse.Namespace) -> Loaded:
 
 
 def dtypes(options: argparse.Namespace) -> list[str]:
-    """Names of the dtypes of the target that are tried."""
+    """The names of the target's dtypes to try."""
     if options.dtype != "auto":
         return [options.dtype]
     if CODER in (options.pair, options.target):
@@ -233,7 +233,7 @@ def dtypes(options: argparse.Namespace) -> list[str]:
 
 
 def described(options: argparse.Namespace, pair: ModelPair) -> dict[str, Any]:
-    """The pair's vocabulary size, numbers of parameters, and the draft's dtype."""
+    """The pair's vocabulary size, the models' numbers of parameters, and the draft's dtype."""
     models: dict[str, Any] = {"target_parameters": pair.target, "draft_parameters": pair.draft}
     sizes = {name: model and model.module.num_parameters() for name, model in models.items()}
     draft_dtype = options.draft_dtype or "the target's"

@@ -1,7 +1,7 @@
-"""The contestants: transformers' own decoding and ours, each a function from a `Workload` to a `Sample`.
+"""The contestants, transformers' own decoding and ours, each as a function from a `Workload` to a `Sample`.
 
-All generate the same number of tokens, because no token ends a text here. Times are measured over whole
-calls, with the prompt's prefill.
+All generate the same number of tokens, because no token ends a text in the bench. A time is the time of a
+whole call, including the prompt's prefill.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Workload(NamedTuple):
 class Sample(NamedTuple):
     """The result of a timed run.
 
-    stages: seconds by stage, or None if measuring them would slow the run. cpu_seconds: processor time of all
-    threads, or None if another process decodes. paths: the draft tree, if all rounds had the same tree.
+    stages: seconds by stage; None if measuring them would slow the run. cpu_seconds: processor time of all
+    threads; None if another process decodes. paths: the draft tree, if it was the same in all rounds.
     """
 
     seconds: float
@@ -62,7 +62,7 @@ class Contestant(NamedTuple):
 
 
 class Calls:
-    """Counts and times the forward passes of a model inside `watch`."""
+    """Counts and times the forward passes of a model. `watch` says of which model, and for how long."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -86,7 +86,7 @@ class Calls:
 
 
 def without_end(pair: ModelPair) -> ModelPair:
-    """The pair, changed so that no token ends a text, in transformers too."""
+    """The pair, changed so that no token ends a text, not even in transformers."""
     pair.eos_ids = frozenset()
     models: tuple[Any, ...] = (pair.target, pair.draft)
     for model in models:
@@ -100,7 +100,7 @@ def ours(
 ) -> Callable[[Workload], Sample]:
     """A function that decodes with specdec. options: further arguments of `specdec.generate`.
 
-    topology: "auto" measures the pair in the function's first run, which is not timed.
+    topology: with "auto", the function's first run, which is not timed, learns about the pair.
     """
 
     def run(job: Workload) -> Sample:
@@ -123,7 +123,7 @@ def ours(
 
 
 def theirs(pair: ModelPair, sampling: Sampling, **options: Any) -> Callable[[Workload], Sample]:
-    """A function that runs transformers' `generate`. options: arguments that choose how drafts are made."""
+    """A function that runs transformers' `generate`. options: those that choose how to draft."""
     model: Any = cast(Any, pair.target).module
     draft = options.get("assistant_model")
     arguments = {"do_sample": True} | asdict(sampling) if sampling.temperature else {"do_sample": False}
@@ -142,7 +142,7 @@ def theirs(pair: ModelPair, sampling: Sampling, **options: Any) -> Callable[[Wor
         stages = {"draft": draft_calls.seconds, "target": target_calls.seconds, "verify": 0.0}
         stages["rest"] = seconds - sum(stages.values())
         tokens = output.shape[1] - ids.shape[1]
-        # on a GPU a forward pass returns as soon as it is launched
+        # on a GPU a forward pass returns as soon as it is launched, so its time is not known
         known_stages = stages if ids.device.type == "cpu" else None
         return Sample(seconds, cpu_seconds, tokens, target_calls.count, known_stages)
 

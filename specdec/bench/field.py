@@ -1,4 +1,4 @@
-"""Chooses the dtype, number of threads and k of each contestant: the fastest ones in a short trial."""
+"""Chooses the dtype, the number of threads and the k of each contestant, by the speed in a short trial."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Field:
 
     pairs: the same pair of models in several dtypes. threads: numbers of threads to try. assisted_k,
     lookup_k: numbers of drafted tokens to try for transformers' assisted generation and prompt lookup; an
-    empty list leaves one out. sequences, optimal: the k of our fixed trees. methods: our methods that draft.
-    drafters: our drafters, each on all trees, but "copies" without a tree. jobs: the texts of the trials.
+    empty list leaves this contestant out. sequences, optimal: the k of our fixed trees. methods: our methods
+    that draft. drafters: our drafters, each on all trees; "copies" has no tree. jobs: the trials' texts.
     """
 
     pairs: Mapping[str, ModelPair]
@@ -48,7 +48,7 @@ class Field:
 
 
 def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], dict[str, Any]]:
-    """The contestants, transformers' plain decoding first; and each candidate's tokens per second."""
+    """The contestants, transformers' plain decoding first; and the tokens per second of each candidate."""
     speeds: dict[str, dict[str, float]] = {}
 
     def best(name: str, kind: str, candidates: Mapping[str, Candidate]) -> Contestant:
@@ -68,7 +68,7 @@ def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], 
         }
         with_k = best(name, "transformers", candidates)
         contestants.append(with_k._replace(name=f"{name}, {with_k.name.split(', ')[1]}"))
-    # our dtype and threads are chosen by our default, ERSD on "auto"
+    # our dtype and threads are chosen by trials of our default: ERSD with "auto"
     method, topology = ("ersd", "auto") if _has_draft(field) else ("ar", None)
     own = best("specdec", "specdec", _on_threads(field, lambda p: ours(p, method, topology, field.sampling)))
     return contestants + _our_field(field, own.dtype, own.threads), speeds
@@ -77,9 +77,9 @@ def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], 
 def _drafting(
     field: Field, dtype: str, say: Callable[[str], None]
 ) -> list[tuple[str, Make, Sequence[int], Mapping[str, ModelPair]]]:
-    """The contestants of transformers that draft: name, function, k to try, and pairs.
+    """The contestants of transformers that draft, each as (name, function, k to try, pairs).
 
-    dtype: the fastest one for plain decoding.
+    dtype: the fastest dtype for plain decoding.
     """
     if any(getattr(cast(Any, pair.target).module, "_is_stateful", False) for pair in field.pairs.values()):
         say("transformers verifies no drafts for a model with a recurrent state, so it only decodes plainly")
@@ -93,7 +93,7 @@ def _drafting(
 
 
 def _on_threads(field: Field, make: Callable[[ModelPair], Run]) -> dict[str, Candidate]:
-    """A candidate for each dtype and each number of threads. make: returns the function that decodes."""
+    """A candidate for each dtype and number of threads. make: returns a pair's function that decodes."""
     return {
         f"{dtype}, {n} thread(s)": (dtype, n, make(pair))
         for dtype, pair in field.pairs.items()

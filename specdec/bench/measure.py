@@ -26,7 +26,7 @@ def interleaved(
     jobs: Sequence[Workload],
     progress: Callable[[str], None] = lambda _: None,
 ) -> Samples:
-    """Samples by contestant's name, in the order of the jobs. A different contestant begins each job."""
+    """Samples by contestant's name, in the order of the jobs. Another contestant begins at each next job."""
     samples: Samples = {each.name: [] for each in contestants}
     for i, job in enumerate(jobs):
         start = i % len(contestants)
@@ -44,10 +44,10 @@ def run(contestant: Contestant, job: Workload) -> Sample:
 
 
 def peaks(contestants: Sequence[Contestant], job: Workload, device: torch.device) -> dict[str, int]:
-    """Peak memory in bytes, by contestant's name, during one more run: of the whole process, or of the GPU.
+    """Peak memory in bytes of one more run, by contestant's name: of the whole process, or of the GPU.
 
-    The models of all contestants are in memory, so only the differences are meaningful. A server has no
-    figure.
+    The models of all contestants are in memory, so only differences between contestants are meaningful. A
+    server has no figure.
     """
     peak_bytes = {}
     for each in contestants:
@@ -64,7 +64,7 @@ def fastest(
 ) -> tuple[Contestant, dict[str, float]]:
     """The candidate with the most tokens per second in a short trial, and all candidates' median rates.
 
-    A single candidate needs no trial.
+    A single candidate needs no trial, so the rates are empty.
     """
     contestants = [Contestant(name, kind, *candidate) for name, candidate in candidates.items()]
     if len(contestants) == 1:
@@ -94,7 +94,7 @@ def _reset_peak(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return
-    with suppress(OSError):  # without a reset, the peak is that since the process began
+    with suppress(OSError):  # without a reset, the peak counts from the start of the process
         _RESET.write_text("5")
 
 
@@ -105,4 +105,4 @@ def _peak(device: torch.device) -> int:
         line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
     now = psutil.Process().memory_info()
-    return getattr(now, "peak_wset", now.rss)  # other systems than Linux and Windows tell no peak
+    return getattr(now, "peak_wset", now.rss)  # systems other than Linux and Windows report no peak

@@ -1,7 +1,7 @@
 """The rows and tables of a benchmark.
 
-On a shared machine, single times have long tails. Figures are therefore medians, and ratios compare paired
-runs: the same prompt and repeat.
+On a shared machine, single times have long tails. Speeds are therefore medians, and ratios compare two runs
+on the same prompt with the same seed.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def _ratio_to(start: str, times: Mapping[str, Sequence[float]], name: str) -> di
 
 
 def _per_round(samples: Sequence[Sample]) -> dict[str, float] | None:
-    """Milliseconds per target call by stage, from the run with the median time."""
+    """Milliseconds per target call by stage, from the run whose time is the median."""
     if any(sample.stages is None for sample in samples):
         return None
-    # the stages are taken from one run, so that they add up to its time
+    # all stages are taken from one run, so that they add up to its time
     middle = sorted(samples, key=lambda s: s.seconds / s.target_calls)[len(samples) // 2]
     return {name: 1000 * (middle.stages or {})[name] / middle.target_calls for name in STAGES}
 
@@ -122,7 +122,7 @@ def paired_ratio(baseline: Sequence[float], seconds: Sequence[float]) -> Ratio:
     or of different lengths.
     """
     if len(baseline) != len(seconds) or not baseline:
-        raise ValueError(f"{len(baseline)} and {len(seconds)} runs do not make pairs")
+        raise ValueError(f"{len(baseline)} and {len(seconds)} runs can't be compared in pairs")
     ratios = np.divide(baseline, seconds)
     if len(ratios) == 1:
         return Ratio(float(ratios[0]), float("nan"), float("nan"))

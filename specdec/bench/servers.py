@@ -3,8 +3,8 @@
     llama-server -m target.gguf -md draft.gguf --spec-type draft-simple --port 8080
     python -m specdec.bench --target smollm2 --chat --server drafting=http://127.0.0.1:8080
 
-The server gets the prompt's token ids, and samples with temperature, top-k and top-p alone. Its own options
-decide how it drafts. The time is that of a whole request; for other contestants it is that of a whole call.
+The server gets the prompt's token ids, and samples only with temperature, top-k and top-p. Its own options
+decide how it drafts. Its time is that of a whole request; other contestants' time is that of a whole call.
 """
 
 from __future__ import annotations

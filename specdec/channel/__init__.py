@@ -1,7 +1,7 @@
-"""Relatives of speculative decoding in information theory, as codecs: channel simulation and Tunstall codes.
+"""Codecs that are relatives of speculative decoding: channel simulation and Tunstall codes.
 
     simulation            greedy rejection sampling and the Poisson functional representation
-    index_distributions   distributions of the indices that are sent, and their entropies
+    index_distributions   distributions of the indices that are sent, with their entropies
     codes                 codes for these indices
     tunstall              Tunstall codes
     checked               checks of the codecs' arguments

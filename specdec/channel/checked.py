@@ -16,7 +16,7 @@ Method = Literal["greedy_rejection", "poisson_functional"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 MOST_COUNT = 10_000_000
-"""The largest number of indices in a distribution. It limits memory and time."""
+"""The largest number of indices in a distribution, which limits memory and time."""
 
 
 def check_bits(bits: str) -> None:
@@ -44,7 +44,7 @@ def checked_indices(indices: Iterable[int]) -> list[int]:
 
 
 def checked_key(seed: int, position: int) -> tuple[int, int]:
-    """Return the seed and position that key a message's noise; ValueError unless both are 64-bit integers."""
+    """The seed and the position that key a message's noise; ValueError unless both are 64-bit integers."""
     return checked_seed(seed), whole("position", position, 0, (1 << 64) - 1)
 
 

@@ -17,13 +17,13 @@ def zipf_distribution(kl: float, size: int = 4096) -> np.ndarray:
 
     Li and El Gamal (2018) prove the bound of the paper's Equation 8 with this distribution. It depends only
     on D_KL, in bits. Its code needs at most D_KL + log(D_KL + 1) + 5 bits on average. The result sums to
-    less than 1, because it leaves out the indices from `size` on, which `encode_indices` sends with an escape
-    symbol. ValueError if kl is not a finite number of at least 0 bits.
+    less than 1: it leaves out indices from `size` on, which `encode_indices` sends after an escape symbol.
+    ValueError if kl is not a finite number of at least 0 bits.
     """
     bits, size = real(kl), whole("size", size, 1, MOST_COUNT)
     if bits is None or bits < 0:
         raise ValueError(f"kl = {kl!r} is not a finite number of at least 0 bits")
-    # s - 1, computed directly, because a subtraction from s would lose its digits
+    # s - 1 is computed directly, because a subtraction from s would lose digits
     above_one = 1 / (bits + math.log2(math.e) / math.e + 1)
     weights = np.arange(1, size + 1) ** -(1 + above_one)
     tail = (size + 0.5) ** -above_one / above_one  # the sum over all further indices, as an integral
@@ -34,9 +34,9 @@ def encode_indices(indices: Sequence[int], distribution: Sequence[float] | np.nd
     """Encode indices with a range coder: each takes about -log2 distribution[index] bits. The output consists
     of whole words of 32 bits.
 
-    Equations 6 to 8 of the paper bound the mean of these bits, the entropy of the index. distribution:
-    probabilities [n] that sum to at most 1. An index from n to 2³² - 1 takes an escape symbol and 32 bits
-    more. ValueError names an invalid entry.
+    Equations 6 to 8 of the paper bound the entropy of the index, which is the mean of these bits.
+    distribution: probabilities [n] that sum to at most 1. An index from n to 2³² - 1 takes an escape symbol
+    and 32 more bits. ValueError names an invalid entry.
     """
     model, size = _index_model(distribution)
     encoder = constriction.stream.queue.RangeEncoder()
@@ -51,8 +51,8 @@ def encode_indices(indices: Sequence[int], distribution: Sequence[float] | np.nd
 def decode_indices(data: bytes, count: int, distribution: Sequence[float] | np.ndarray) -> list[int]:
     """Decode the output of `encode_indices`, for this number of indices and the same distribution.
 
-    The data does not contain this number, the distribution or a checksum: damaged data gives wrong indices or
-    an AssertionError.
+    The data contains neither the number of indices, nor the distribution, nor a checksum. Damaged data gives
+    wrong indices or an AssertionError.
     """
     model, size = _index_model(distribution)
     decoder = constriction.stream.queue.RangeDecoder(np.frombuffer(data, "<u4").astype(np.uint32))
@@ -68,9 +68,8 @@ def decode_indices(data: bytes, count: int, distribution: Sequence[float] | np.n
 def encode_elias_gamma(indices: Iterable[int]) -> str:
     """Encode each index in 2⌊log2(index + 1)⌋ + 1 bits; return a string of 0 and 1.
 
-    The paper does not use this code. The code needs no distribution, and the receiver knows an index as soon
-    as its last bit arrives. `encode_indices` is shorter over a whole message. ValueError names an invalid
-    entry.
+    The paper does not use this code. It needs no distribution, and the receiver knows an index as soon as its
+    last bit arrives. `encode_indices` is shorter over a whole message. ValueError names an invalid entry.
     """
     return "".join(elias_gamma(index + 1) for index in checked_indices(indices))
 
@@ -96,15 +95,15 @@ def _index_model(
 
 
 def elias_gamma(value: int) -> str:
-    """The Elias gamma code of a number of at least 1: 1 -> 1, 2 -> 010, 3 -> 011, 4 -> 00100. It is the
-    number in binary, preceded by a zero for each bit after the first."""
+    """The Elias gamma code of a number of at least 1: the number in binary, after as many zeros as it has
+    bits after the first. 1 -> 1, 2 -> 010, 3 -> 011, 4 -> 00100."""
     return "0" * (value.bit_length() - 1) + f"{value:b}"
 
 
 def read_elias_gamma(bits: str, start: int) -> tuple[int, int]:
-    """The number whose code begins at `start`, and the position behind it. ValueError if `bits` end early."""
+    """The number whose code begins at `start`, and the end of this code. ValueError if `bits` end early."""
     first = bits.find("1", start)
     end = 2 * first - start + 1
     if first < 0 or len(bits) < end:
-        raise ValueError(f"bits = {bits!r:.40} end within the number that begins at {start}")
+        raise ValueError(f"bits = {bits!r:.40} end inside the number that begins at position {start}")
     return int(bits[first:end], 2), end

@@ -16,7 +16,7 @@ from specdec.theory.gsd_by_index import SortedPair
 _MOST_RATIO = 1e300
 _NEGLIGIBLE = 1e-15
 _TAIL = 60
-"""Beyond this many times its mean, a geometric index has no probability left in float64."""
+"""Beyond this many times its mean, a geometric index has no probability left that float64 can hold."""
 _AT_ONCE = 1 << 22
 
 
@@ -24,10 +24,10 @@ class IndexDistributions(NamedTuple):
     """Distributions of the index for one pair P, Q, and their entropies in bits.
 
     kl: D_KL[P || Q]. with_replacement: the distribution [count] of channel simulation's index. entropy_with:
-    the entropy of this index over all its values, also those beyond `count`; it is at least D_KL.
+    the entropy of this index over all its values, including those from `count` on; it is at least D_KL.
     without_replacement: the distribution [up to count] of speculative decoding's child index.
-    entropy_without: the entropy of the child index, where the probability beyond these values counts as one
-    more outcome; it may be below D_KL.
+    entropy_without: the entropy of the child index, where all further values together count as one more
+    outcome; it may be below D_KL.
     """
 
     kl: float
@@ -86,7 +86,7 @@ def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
     """-Σ R(r) log R(r) over the indices that remain when λ is `level` and S(λ) is `mass`.
 
     Between two neighbouring ratios p/q, S is linear in λ with slope -w, where w is the mass of Q at larger
-    ratios. There each index takes the share w of the remaining mass: its distribution is geometric.
+    ratios. In this piece each index takes the share w of the remaining mass, so it is geometric.
     """
     entropy = 0.0
     while mass > _NEGLIGIBLE and level < pair.ratio[-1]:
@@ -101,7 +101,7 @@ def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
             part = -math.expm1(decay)
             entropy += _geometric_entropy(mass, weight, part)
             level, mass = level + mass * part / weight, mass * math.exp(decay)
-        # the next step goes past the ratio, even if the step is smaller than the rounding error
+        # the next index steps past the ratio, even if the step is smaller than the rounding error
         level = max(level + mass, math.nextafter(ratio, math.inf))
         next_mass = float(pair.survival(np.array(level)))
         entropy += _surprise(np.array([mass - next_mass]))
@@ -112,7 +112,7 @@ def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
 def _geometric_entropy(mass: float, weight: float, part: float) -> float:
     """-Σ R log R for R(j) = mass · weight · (1 - weight)^j, over the first j, whose R sum to mass · part.
 
-    By the chain rule, the entropy of j is that of whether j is among these values, plus that of j given this.
+    By the chain rule, the entropy of j is the entropy of whether j is among these, plus that of j given this.
     """
     piece = mass * part
     inside = _binary_entropy(weight) / weight - _binary_entropy(part) / part
@@ -145,7 +145,7 @@ def _poisson_functional(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.nd
 
     masses = distribution(np.arange(count))
     masses[0] += certain
-    # for larger r the distribution is smooth, and the sum becomes an integral over log r, in pieces
+    # for r ≥ count the distribution is smooth, so the sum becomes an integral over log r, in pieces
     last = _TAIL * (1 + overtaking.max())
     if last <= count:
         return masses, 0.0
@@ -157,7 +157,7 @@ def _poisson_functional(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.nd
 
 
 def _surprise(distribution: np.ndarray) -> float:
-    """The sum -Σ x log2 x over the entries of a distribution."""
+    """The sum -Σ x log2 x over all entries of a distribution, in bits."""
     return float(_surprises(distribution).sum())
 
 

@@ -1,11 +1,11 @@
-"""Two methods of channel simulation, the relatives of GSD and ERSD, as codecs (Section 4 of the paper).
+"""Two methods of channel simulation, relatives of GSD and ERSD, as codecs (Section 4 of the paper).
 
-In channel simulation Alice knows P and Q, and Bob knows Q. A shared seed gives both the same proposals from
-Q. Alice sends the index of a proposal that is a sample of P, in about D_KL[P || Q] bits.
+In channel simulation Alice knows P and Q, and Bob knows Q. From a shared seed both draw the same proposals,
+from Q. Alice sends the index of a proposal that is a sample of P, in about D_KL[P || Q] bits.
 
 Greedy rejection sampling tests the proposals one by one, as GSD tests the children of a batch, but proposals
 are drawn with replacement. The Poisson functional representation takes the winner of the race under P. The
-index is the place of this token in the race under Q, as in ERSD.
+index is the place of this winner in the race under Q, as in ERSD.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specdec.race import Race, log_exponentials, race_of, uniform
 from specdec.theory import Distribution
 
 MOST_PROPOSALS = 100_000
-"""The most proposals that greedy rejection sampling tests for one message, which takes about a second."""
+"""The most proposals that greedy rejection sampling tests for one message. This many take about a second."""
 
 
 class ChannelStream(IntEnum):
@@ -56,7 +56,7 @@ def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, positio
         mass = np.maximum(p - level * q, 0).sum()
         x = _proposal(running_q, seed, position, index)
         test = uniform(seed, position, index, ChannelStream.TEST) * mass * q[x]
-        # the mass is 0 only by rounding, when earlier proposals have used up all of P
+        # the mass is 0 only by rounding, after earlier proposals have used up all of P
         if test < p[x] - level * q[x] or mass <= 0:
             return Message(index, x)
         level += mass
@@ -78,7 +78,7 @@ def poisson_functional_encode(p: Distribution, q: Distribution, seed: int, posit
     """Alice's message by the Poisson functional representation (Li and El Gamal, 2018), in one race.
 
     The sample is the token that arrives first under P. The index is the place of this token in the order of
-    arrival under Q. A repeated proposal can never win and is not counted, so that the index is ERSD's child
+    arrival under Q. A repeated proposal can never win and is not counted. Therefore the index is ERSD's child
     index.
     """
     p, q = covered_pair(p, q)
@@ -90,8 +90,8 @@ def poisson_functional_encode(p: Distribution, q: Distribution, seed: int, posit
 
 
 def poisson_functional_decode(index: int, q: Distribution, seed: int, position: int = 0) -> int:
-    """Bob's copy of Alice's sample: the token that arrives under Q after `index` others (Section 4).
-    ValueError if not so many tokens arrive."""
+    """Bob's copy of Alice's sample: the token that arrives under Q after `index` other tokens (Section 4).
+    ValueError if fewer tokens arrive."""
     q = one_distribution("q", q)
     index = checked_index(index)
     order = _race(len(q), seed, position).arrivals(torch.from_numpy(q).log()[None], index + 1)[0]

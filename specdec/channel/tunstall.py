@@ -1,4 +1,4 @@
-"""Tunstall codes map phrases of source symbols to codewords of one length."""
+"""Tunstall codes, which map phrases of source symbols to codewords of one length."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class TunstallCode:
     """Variable-to-fixed code of a source of independent symbols (Appendix C of the paper).
 
     probabilities: of the symbols 0, ..., n - 1, [n], n >= 2. k: the number of inner nodes of the code tree,
-    the root excluded. The inner nodes form the optimal draft tree of k tokens, with the symbols'
-    probabilities in falling order as the acceptance by index. Every inner node gets n children. Each of the
+    without the root. The inner nodes form the optimal draft tree of k tokens, whose acceptance by index is
+    the symbols' probabilities in falling order. Every inner node, and the root, has n children. Each of the
     k(n - 1) + n leaves is a phrase, and the number of the leaf is the codeword.
 
         probabilities (.7, .2, .1), k = 1:    root ─┬─ 0 ─┬─ 0    codeword 2
@@ -54,12 +54,12 @@ class TunstallCode:
 
     @property
     def expected_phrase(self) -> float:
-        """The mean number of symbols in a phrase. It corresponds to the tokens of a round of decoding."""
+        """The mean number of symbols in a phrase. In decoding, it corresponds to the tokens of a round."""
         return theory.expected_tokens(self._rates, self.topology)
 
     @property
     def rate(self) -> float:
-        """Bits per symbol of a long message; at least `entropy`."""
+        """Bits per symbol of a long message, at least `entropy`."""
         return self.codeword_bits / self.expected_phrase
 
     @property
@@ -70,8 +70,8 @@ class TunstallCode:
     def encode(self, symbols: Iterable[int]) -> str:
         """Encode any sequence of symbols, also an empty one, as a string of 0 and 1.
 
-        The last phrase is completed with filler symbols. Their number, in Elias gamma, precedes the
-        codewords. ValueError names a symbol that the source does not have.
+        The last phrase is completed with filler symbols. The number of filler symbols, in Elias gamma, comes
+        before the codewords. ValueError names a symbol that the source does not have.
         """
         row = 0
         codewords: list[int] = []
@@ -100,7 +100,7 @@ class TunstallCode:
             raise ValueError(f"bits have {filled - 1} filler symbols, but only {len(symbols)} symbols in all")
         symbols = symbols[: len(symbols) - filled + 1]
         if self.encode(symbols) != bits:
-            raise ValueError(f"bits = {bits!r:.40} end with other filler symbols than encode writes")
+            raise ValueError(f"bits = {bits!r:.40} do not end with the filler symbols that encode writes")
         return symbols
 
     def _step(self, row: int, child_index: int, codewords: list[int]) -> int:

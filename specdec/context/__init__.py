@@ -3,9 +3,9 @@
     acceptance = specdec.learn.learn_context(pair, prompts, method="ersd")
     specdec.generate(pair, prompt, method="ersd", topology=specdec.ContextTree(acceptance, 16))
 
-features     features of a node: the draft's distribution, its children, and the noise decided so far
-acceptance   R(index | features): logistic hazards, which `specdec.learn` learns from texts
-growth       chooses nodes level by level, in a way that keeps GSD exact
+features     features of a node: the draft's distribution, its children, and noise that is decided already
+acceptance   R(index | features) as logistic hazards, which `specdec.learn` learns from texts
+growth       chooses nodes level by level, so that GSD stays exact
 tree         `ContextTree`, the topology
 """
 

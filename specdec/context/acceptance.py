@@ -16,9 +16,9 @@ from specdec.context.features import WIDTH
 from specdec.trace import Method
 
 STAGES: dict[Method, tuple[str, ...]] = {"gsd": ("node", "tested", "drafted"), "ersd": ("drafted",)}
-"""For each method, the stages at which acceptance is estimated. GSD's features at "node" come from q, at
-"tested" also from the uniforms of the tests, and at "drafted" also from the children. ERSD's features come
-from q, the children and their arrival times."""
+"""The stages at which each method estimates acceptance. GSD has three: "node" uses features of q only;
+"tested" also uses the uniforms of the tests; "drafted" also uses the children. ERSD has one, "drafted", which
+uses q, the children and their arrival times."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Hazards:
 class ContextAcceptance:
     """Context-aware acceptance of one pair, for one method and one sampling.
 
-    average: acceptance by child index without any features (R of 0-th order in the paper), [WIDTH].
-    stages: hazards for each stage, see `STAGES`. `specdec.learn.learn_context` learns average and stages.
+    average: acceptance by child index without any features (R of 0-th order in the paper), [WIDTH]. stages:
+    hazards for each stage of `STAGES`. `specdec.learn.learn_context` learns both.
     """
 
     method: Method
@@ -95,13 +95,13 @@ class ContextAcceptance:
 
 
 def tested_features(log_q: Tensor, uniforms: Tensor) -> Tensor:
-    """Features of q and of the uniforms that will test the children, side by side."""
+    """The features of q and the features of the uniforms that will test the children, concatenated."""
     uniforms = uniforms.to(log_q.device)
     return torch.cat([features.of_node(log_q), features.of_uniforms(uniforms, len(log_q))], -1)
 
 
 def raced_features(log_q: Tensor, times: Tensor, children: Tensor) -> Tensor:
-    """Features of q, of the drafted children and of the gaps between their arrivals, side by side."""
+    """The features of q, of the drafted children and of the gaps between their arrivals, concatenated."""
     parts = [features.of_node(log_q), features.of_children(log_q, children), features.of_arrivals(times)]
     return torch.cat(parts, -1)
 

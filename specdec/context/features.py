@@ -1,6 +1,6 @@
 """Features of a node of a draft tree, known before the target has scored it.
 
-All functions take a batch of n nodes and return float32 [n, WIDTH, features], with one row per child index:
+All functions take a batch of n nodes and return float32 [n, WIDTH, features], one row for each child index:
 
     of_node        only q: its entropy and its largest probabilities
     of_uniforms    GSD: the uniforms that will test the children
@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 WIDTH = 8
 """The largest number of children of a node."""
 _FLOOR = -20.0
-"""The smallest logarithm of a probability. Smaller ones are replaced by this value."""
+"""The smallest logarithm of a probability; smaller logarithms are raised to this value."""
 _CEILING = 20.0
 
 
@@ -44,8 +44,8 @@ def of_children(log_q: Tensor, children: Tensor) -> Tensor:
 
 
 def of_arrivals(times: Tensor) -> Tensor:
-    """For each child's log arrival time, its distance from the first time and to the next time, from the log
-    times [n, up to WIDTH + 1] of the first arrivals."""
+    """For each child, the distance of its log arrival time from the first time, and from the next child's.
+    times: log times of the first arrivals, [n, up to WIDTH + 1]."""
     since = _padded(times - times[:, :1], _CEILING, WIDTH + 1)
     return torch.stack([since[:, :-1], since.diff(dim=-1)], -1).float()
 
@@ -55,7 +55,7 @@ def _largest(log_q: Tensor, count: int) -> Tensor:
 
 
 def _padded(values: Tensor, fill: float, width: int = WIDTH) -> Tensor:
-    """Adds columns with the value `fill` up to `width`. `fill` also limits all values: from below if it is
-    negative, otherwise from above."""
+    """Adds columns with the value `fill` until there are `width`. All values are also limited by `fill`: from
+    below if it is negative, otherwise from above."""
     values = pad(values, (0, max(width - values.shape[-1], 0)), value=fill)
     return values.clamp_min(fill) if fill < 0 else values.clamp_max(fill)

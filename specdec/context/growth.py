@@ -1,15 +1,15 @@
-"""Grows a draft tree level by level: each level runs the paper's Algorithm 3 again, with more knowledge.
+"""Grows a draft tree level by level. Each level runs the paper's Algorithm 3 again, with more knowledge.
 
-Each drafted node has an estimated probability of being accepted. For nodes that are not drafted yet, the
-average acceptance by index is used. A plan takes the nodes that are most likely to be accepted until it has
-k nodes, as Algorithm 3 does. Only the part of a plan that must be decided now is carried out.
+Each drafted node has an estimated probability of being accepted. A node that is not drafted yet gets the
+average acceptance of its child index. As in Algorithm 3, a plan takes the k nodes that are most likely to be
+accepted. Only the part of a plan that must be decided now is carried out.
 
 GSD stays exact only if each race and each acceptance uniform is drawn after all decisions that affect its
-use. Nodes of one depth share a race, and children of one index share a uniform. So the child counts of a
-level are fixed before its race is drawn, and whether nodes get a child i is decided without the uniforms of
-index i and later. The uniforms of earlier indices may be used: a second child is worth nothing if the first
-is almost certainly accepted. ERSD's text does not depend on the tree, so its tree may use all noise, even the
-race.
+use. Nodes of one depth share a race, and children with the same index share a uniform. So the child counts of
+a level are fixed before its race is drawn, and whether nodes get a child i is decided without the uniforms of
+index i and later. The uniforms of earlier indices may be used: if the first child is almost certainly
+accepted, a second child is worth nothing. ERSD's text does not depend on the tree, so its tree may use all
+noise, including the race.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Branch:
 
     acceptance: estimated probability that the node is accepted.
     log_q: the distribution of its children; None until the draft has scored the node.
-    children: in order of arrival; None until they are drafted.
+    children: the child nodes in order of arrival; None until they are drafted.
     """
 
     token_id: int
@@ -45,8 +45,8 @@ class Branch:
     def drafted(self, token_ids: Sequence[int], rates: Sequence[float]) -> list[Branch]:
         """Add these tokens [n] as children of the node, in order of arrival; return the children.
 
-        rates: [n] or more, the probability that each is the accepted child, given that the node is accepted.
-        A later child gets at most the rate of an earlier one, as Algorithm 3 requires.
+        rates: [n] or more, for each child the probability that it is accepted, given that the node is
+        accepted. A later child gets at most the rate of an earlier one, because Algorithm 3 requires it.
         """
         self.children, most = [], 1.0
         for index, (token_id, rate) in enumerate(zip(token_ids, rates, strict=False)):
@@ -58,7 +58,7 @@ class Branch:
 @dataclass(slots=True)
 class _Queue:
     """The priority queue of the paper's Algorithm 3. The candidate with the highest acceptance comes first;
-    among equal ones, the oldest. average, depth: as in `plan`."""
+    among candidates with equal acceptance, the oldest. average, depth: as in `plan`."""
 
     average: Sequence[float]
     depth: int
@@ -69,9 +69,9 @@ class _Queue:
         heapq.heappush(self.heap, (-probability, next(self.order), *candidate))
 
     def popped(self, most: int) -> Iterator[tuple[float, Any, int, float, int]]:
-        """Pop up to `most` candidates: (probability, owner, index, parent's probability, depth). The caller
-        may push further ones meanwhile. A drafted node is its own owner, with index -1. An undrafted child
-        has its parent as owner, or None if its parent is undrafted too."""
+        """Pop up to `most` candidates: (probability, owner, index, parent's probability, depth). Meanwhile
+        the caller may push more. A drafted node is its own owner, with index -1. The owner of an undrafted
+        child is its parent, or None if its parent is undrafted too."""
         for _ in range(most):
             if not self.heap:
                 return
@@ -79,8 +79,8 @@ class _Queue:
             yield -negative, owner, index, parent, depth
 
     def push_unseen(self, owner: Any, index: int, parent: float, depth: int) -> None:
-        """Add an undrafted child with this index, of a node that is accepted with probability `parent`. The
-        child gets the average acceptance of its index, because nothing else is known about it."""
+        """Add an undrafted child with this index. Its parent is accepted with probability `parent`. The child
+        gets the average acceptance of its index, because nothing else is known about it."""
         if depth <= self.depth and index < len(self.average):
             self.push(parent * self.average[index], owner, index, parent, depth)
 
@@ -133,11 +133,11 @@ def child_counts(
     """For GSD, the number of children of each node of a level, if k nodes remain for this and deeper levels.
 
     acceptance: estimated acceptance of each node. untested: hazards [n, WIDTH] of its children. tested:
-    hazards given the uniforms that will test the children; those of index i are used only after all children
-    i are decided. most: the largest number of children of each node. depth: remaining levels.
+    hazards given the uniforms that will test the children; column i is used only after all children i are
+    decided. most: the largest number of children of each node. depth: the number of remaining levels.
     """
     counts, remaining = [0] * len(acceptance), list(acceptance)  # [n] each
-    decided: list[float] = []  # for all nodes: the acceptance of the children that are decided so far
+    decided: list[float] = []  # the acceptance of all children that are decided so far, of all nodes
     for index in range(WIDTH):
         chosen = _chosen(index, counts, remaining, decided, untested, most, k, _Queue(average, depth))
         if not chosen:
@@ -160,10 +160,10 @@ def _chosen(
     k: int,
     queue: _Queue,
 ) -> list[int]:
-    """The nodes of a level whose child number `index` is among the k planned nodes.
+    """The nodes of a level whose child number `index` is one of the k planned nodes.
 
-    unaccepted: for each node, the probability that it is accepted and none of its earlier children is.
-    decided: the acceptance of each child that is decided so far. Other arguments as in `child_counts`.
+    unaccepted: for each node, the probability that it is accepted and that none of its earlier children is.
+    decided: the acceptance of each child that is already decided. Other arguments as in `child_counts`.
     """
 
     def push(node: int, child: int, remaining: float) -> None:
@@ -188,7 +188,7 @@ def _chosen(
 
 
 def worth_scoring(nodes: Sequence[Branch], k: int, depth: int, average: Sequence[float]) -> list[Branch]:
-    """The nodes of a level that get children if k more nodes are planned. depth: the levels below them."""
+    """The nodes of a level that get children if k more nodes are planned. depth: the levels below."""
     queue, chosen = _Queue(average, depth), {}
     for node in nodes:
         queue.push_unseen(node, 0, node.acceptance, 1)

@@ -9,14 +9,14 @@ from specdec.context.acceptance import ContextAcceptance
 from specdec.topology import Topology
 
 MOST = 1024
-"""The largest k. Each level of a round plans the whole tree again, which takes time for large trees."""
+"""The largest k. Each level of a round plans the whole tree again, which is slow for large trees."""
 
 
 @dataclass(frozen=True)
 class ContextTree:
     """Up to k drafted tokens per round, in a tree that grows while it is drafted.
 
-    In the record of a round, the nodes' paths give the shape. ValueError for an invalid k or acceptance.
+    The record of a round gives its tree by the paths of its nodes. ValueError for an invalid k or acceptance.
     """
 
     acceptance: ContextAcceptance

@@ -3,14 +3,14 @@
 run          `stream` and `generate`, the public functions
 batch        `generate_many` and `Batch`: many runs share each forward pass
 engine       one round
-trees        the trees of one run: past, present and prescribed ones
+trees        the trees of one run: past trees, the present tree, and trees that a record prescribes
 detail       the nodes and races of a round's record
-auto         chooses trees again and again, from the acceptance and the times of rounds
-experience   the acceptance and the times that a pair's runs have shown
+auto         topology "auto": chooses trees during a run, from measured acceptance and measured times
+experience   the acceptance and the times measured in a pair's earlier runs
 fastest      the fastest tree for known acceptance and costs
 costs        the measured cost of a round
-joint_trees  the best trees of several texts, at these costs
-acceptance   acceptance by child index, measured
-shared_mass  the target's probability of the tokens that a draft with another tokenizer has too
+joint_trees  the best trees for several texts that are decoded together, at measured costs
+acceptance   measures acceptance by child index
+shared_mass  the target's probability of the tokens that a draft with another tokenizer also has
 clock        seconds of each part of a round
 """

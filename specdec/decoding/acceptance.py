@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 Steps = Generator[Any, None, _T]
-"""Work that yields after each small step, so that its caller can do other work between steps. It returns its
-result at its end."""
+"""A generator that yields after each small step of its work, so that its caller can do other work between
+steps. At its end it returns its result."""
 LONGEST = sequence(4)
-"""The tree for the measurement if one of the models can only score sequences."""
+"""The draft tree used for the measurement if one of the two models can only score sequences."""
 WIDE = Topology([(*(0,) * depth, index) for depth in range(3) for index in range(8)])
-"""The tree for the measurement if both can score trees: eight alternatives at each of three positions."""
+"""The draft tree used if both models can score trees: eight alternatives at each of three positions."""
 _TOKENS = 256
 """The number of tokens that are decoded for a measurement."""
 _TEXTS = (
@@ -38,19 +38,19 @@ _TEXTS = (
     "One day, her best friend asked",
     "They went to the market to",
 )
-"""The prompts of the measurement, unless others are given. They are fixed, because the first user's prompt
-would otherwise influence the trees of all users."""
+"""The prompts of the measurement, unless the caller gives others. They are fixed, because otherwise the first
+user's prompt would influence the trees of all users."""
 _PROMPT = 64
-"""At most this many tokens of a prompt are read: the last ones."""
+"""Only the last tokens of a prompt are read, at most this many."""
 _SEED = 0x7472_6961_6C73
-"""The seed of the measurement's texts. No user is likely to give it: under GSD, the tree would then depend
-on the random numbers that decode the user's text."""
+"""The seed of the measurement's texts. No user is likely to give this seed. With a user's seed, the tree
+would depend on the random numbers that GSD uses to decode the user's text."""
 _RARE = 1e-4
-"""The acceptance that is assumed for the first child if no token was accepted. It must be above 0, so that a
-tree can be grown."""
+"""The acceptance assumed for the first child if the measurement accepted no token. Trees can only be grown
+from a value above 0."""
 _REMEMBERED = 16
-"""The largest number of results that are stored for a pair. Each is for one method, sampling and set of
-prompts."""
+"""The largest number of measurements that are stored for a pair. Each belongs to one combination of method,
+sampling and prompts."""
 
 
 def finished(steps: Generator[object, None, _T]) -> _T:
@@ -63,8 +63,8 @@ def finished(steps: Generator[object, None, _T]) -> _T:
 
 
 def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
-    """The target, and the draft unless the drafter replaces it. ValueError if the draft is missing, or if one
-    of them can only decode token by token."""
+    """The models that take part in drafting: the target, and the draft model unless the drafter replaces it.
+    ValueError if the draft model is missing, or if a model can only decode token by token."""
     method, uses_model = settings.method, entry_of(settings.drafter).uses_model
     if pair.draft is None and uses_model:
         raise ValueError(
@@ -81,10 +81,9 @@ def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
 
 
 def measured_as(method: Method) -> Method:
-    """The method with which acceptance is measured for the trees of this method.
-
-    It is GSD if this method's acceptance of a child depends on the rest of the tree.
-    """
+    """The method whose acceptance is measured for the given method: GSD if a child's acceptance under the
+    given method depends on the rest of the tree, otherwise the given method itself. ValueError for an unknown
+    name."""
     return method if METHODS[among("method", method, METHODS)].by_index else "gsd"
 
 
@@ -96,10 +95,10 @@ def only_sequences(pair: ModelPair) -> bool:
 def measuring(
     pair: ModelPair, settings: RunSettings, prompt_ids: Sequence[int] | None = None, thorough: int = 1
 ) -> Steps[np.ndarray]:
-    """Measures acceptance by child index [up to 8] on decoded texts; the pair stores the result.
+    """Decodes texts, measures the acceptance by child index [up to 8] on them, and stores it in the pair.
 
-    prompt_ids: the prompt of the texts; None takes a few fixed prompts. thorough: multiplies the number of
-    decoded tokens, `_TOKENS`. ValueError if the pair can't draft.
+    prompt_ids: the prompt of the texts; None takes a few fixed prompts. thorough: a factor for the number of
+    decoded tokens, which is `_TOKENS` by default. ValueError if the pair can't draft.
     """
     drafting_models(pair, settings)
     settings = settings._replace(method=measured_as(settings.method), drafter=MODEL)
@@ -109,7 +108,7 @@ def measuring(
     number, missing = 0, thorough * _TOKENS
     while missing > 0:
         for round in trial(pair, settings, tree, prompts, number).rounds():
-            if key in pair.measurements:  # another run may have measured it meanwhile
+            if key in pair.measurements:  # another run may have stored this measurement meanwhile
                 return pair.measurements[key]
             rounds.append(round)
             missing -= len(round.tokens)
@@ -135,7 +134,7 @@ def trial(
 
 
 def fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
-    """Token ids of the fixed prompts. For a chat model each text is formatted as a message. Without a
+    """Token ids of the fixed prompts. For a chat model each prompt is formatted as a chat message. Without a
     tokenizer each prompt is one fixed token."""
     if pair.tokenizer is None:
         seeds = (derived_seed(_SEED, number) for number in range(len(_TEXTS)))
@@ -147,8 +146,8 @@ def fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
 
 
 def remember(entries: dict[Any, Any], key: Any, value: Any) -> None:
-    """Store an entry and drop all but the newest `_REMEMBERED`, because visitors may choose any number of
-    temperatures."""
+    """Stores an entry, and drops all but the newest `_REMEMBERED` entries, because visitors may choose any
+    number of temperatures."""
     entries[key] = value
     for oldest in list(entries)[:-_REMEMBERED]:
-        entries.pop(oldest, None)  # another visitor's run may have removed it in between
+        entries.pop(oldest, None)  # another visitor's run may have removed this entry meanwhile

@@ -1,21 +1,21 @@
 """Topology "auto": trees with the most tokens per second, chosen again and again from the rounds of the run.
 
 Nothing is measured before a run. Its first tree comes from earlier runs of its pair, or from assumptions that
-fit any pair. Then its own rounds show how often the child with each index is accepted, and how long drafting
-and the rows (tokens) of the target's forward pass take on this machine (`costs.RoundTimes`). Among trees of
-Algorithm 3 (`joint_trees`) and plain decoding (the empty tree), the one with the most expected tokens per
-expected second is chosen. The second, fifth and eighth round of a pair are plain, because all trees are
-compared with them. Runs that are decoded together share one budget of rows.
+fit any pair. The rounds of the run then show how often the child with each index is accepted, and how long
+drafting and the target's forward pass take on this machine, by number of rows (`costs.RoundTimes`). The
+candidates are trees of Algorithm 3 (`joint_trees`) and the empty tree, which is plain decoding. The candidate
+with the most expected tokens per expected second is chosen. The second, fifth and eighth round of a pair are
+plain, so that trees can be compared with plain decoding. Runs decoded together share one budget of rows.
 
-If a draft model's forward pass takes longer than the decision to stop, the model may stop in the middle of a
-tree (`drafters.stopping`). Its tree is made deeper, and each further level gets a price in expected tokens.
-The model stops before a level from which fewer tokens are expected.
+A draft model may stop in the middle of a tree, if its forward pass takes longer than the decision to stop
+(`drafters.stopping`). Its tree is made deeper, and each further level gets a price in expected tokens. The
+model stops before a level that is expected to give fewer tokens than its price.
 
-No tree depends on noise that is used afterwards to decide about its tokens. Apart from measured times, a tree
-depends only on verified nodes of earlier rounds of its text, on texts with other seeds, and on its levels
-that are drafted already. Every rule allows that (docs/tree_choice.md). Under ERSD the text does not depend on
-the trees at all. Under the other rules a seed gives the same text again only with the same trees, which the
-record holds.
+No tree depends on noise that later decides about the tree's tokens. Apart from measured times, a tree depends
+only on verified nodes of earlier rounds of its text, on texts with other seeds, and on levels of the same
+tree that are drafted already. Every rule allows that (docs/tree_choice.md). Under ERSD the text does not
+depend on the trees at all. Under the other rules a seed gives the same text again only with the same trees,
+which the run's record stores.
 """
 
 from __future__ import annotations
@@ -45,18 +45,19 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 _MOST_NODES = 64
-"""All texts that are decoded together get at most this many drafted tokens in a round."""
+"""The most drafted tokens in a round of all texts that are decoded together."""
 _SHARE = 0.01
-"""The share of the time that choosing trees may take. So trees are chosen again after 100 times the seconds
-that a choice takes."""
+"""The share of the time that choosing trees may take. After a choice that took t seconds, the next choice is
+made t / `_SHARE` seconds later."""
 SHORT = 0.001
-"""If a forward pass of the draft model takes fewer seconds than this, drafting is never stopped early,
-because the decision would take too large a part of that time. On a GPU it never is, because the host would
-have to read the tokens of each level."""
+"""Drafting is stopped early only if a forward pass of the draft model takes more seconds than this. For a
+faster model, deciding whether to stop would cost too much of the time. On a GPU drafting is never stopped
+early, because the host would have to read the tokens of each level."""
 _PLAIN = Topology([])
 _LOOK, _FIRST_PAUSE, _LONGEST_PAUSE = 3, 16, 256
-"""While plain decoding is fastest, `_LOOK` rounds draft after each pause, to see whether it still is. The
-first pause has `_FIRST_PAUSE` rounds. Each further one is twice as long, up to `_LONGEST_PAUSE`."""
+"""While plain decoding is fastest, a run pauses drafting, and after each pause it drafts in `_LOOK` rounds to
+test whether plain decoding still is fastest. The first pause lasts `_FIRST_PAUSE` rounds, each further one
+twice as many as the one before, up to `_LONGEST_PAUSE`."""
 
 
 class Run(Protocol):
@@ -72,7 +73,7 @@ class Run(Protocol):
 
 
 def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int = 1) -> Choice:
-    """The first tree of a run, if `at_once` runs are decoded together."""
+    """The first tree of a run, with its candidates. at_once: the number of runs decoded together."""
     learned = learned_of(pair)
     if learned.times.needs_plain(at_once):
         return Choice(_PLAIN, ())
@@ -82,16 +83,15 @@ def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int
 
 @dataclass
 class _RunState:
-    """The state of `AutoTrees` for one run.
+    """The state of `AutoTrees` for one run. A look: a few rounds that draft one token to measure acceptance.
 
-    counts, alone: the verified nodes of this run and of earlier ones, and those of this run alone.
+    counts: the verified nodes of this run and of earlier runs. alone: those of this run only.
     idle: the number of rounds with the empty tree since the last other tree.
     pause: after this many idle rounds, a look begins.
-    look: the number of rounds left in a look, in which one token is drafted only to observe its acceptance;
-    None outside of a look.
-    price: the price of a further level.
-    is_due: whether a tree is chosen for the next round in any case.
-    is_plain: whether the present tree is empty. That of a draft model that rests beside a copied path is not.
+    look: the number of rounds that remain in a look; None outside of a look.
+    price: the price of a further level of the tree.
+    is_due: whether the next round gets a newly chosen tree in any case.
+    is_plain: whether the present tree is empty. A tree that only a copied path replaces is not empty.
     """
 
     counts: Counts
@@ -104,7 +104,7 @@ class _RunState:
     is_plain: bool = False
 
     def learn(self, round: Round, planted: Topology) -> None:
-        """Count the verified nodes of a round on this tree, and whether the round was idle or in a look."""
+        """Count the verified nodes of a round on the tree `planted`, and count idle rounds and looks."""
         counts = Counts.of(round, planted)
         self.counts.add(counts)
         self.alone.add(counts)
@@ -113,10 +113,10 @@ class _RunState:
             self.look -= 1
 
     def next_tree(self, best: Topology) -> Topology:
-        """The tree for the next round: the best one, unless it is empty.
+        """The tree for the next round. best: the fastest tree by the estimates.
 
-        While the best tree is empty, the rounds of a look draft one token now and then, to see whether
-        drafting has become worth its time.
+        If the best tree is empty, a look now and then drafts one token in each of a few rounds, to measure
+        whether drafting has become worth its time. Otherwise the result is the best tree.
         """
         if best.num_draft_tokens:
             self.pause, self.look = _FIRST_PAUSE, None
@@ -141,8 +141,8 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 class AutoTrees:
     """Chooses, again and again, the trees of the runs with topology "auto" in a batch of runs.
 
-    Runs with given trees keep them, and count as texts without drafts in the choice for the others.
-    times: the record of the times of rounds; None takes the pair's own.
+    A run with a given tree keeps it. The choice for the other runs counts it as a text without drafts.
+    times: the record of the times of rounds; None takes the record of the pair.
     """
 
     def __init__(self, pair: ModelPair, times: RoundTimes | None = None):
@@ -154,7 +154,7 @@ class AutoTrees:
     def trees(self, runs: Sequence[AnyRun], texts: int) -> dict[AnyRun, Topology]:
         """New trees for the next round of these runs. The result leaves out runs that keep their tree.
 
-        texts: the number of runs that are decoded together, of which some may be in the middle of a round.
+        texts: the number of runs decoded together, including runs in the middle of a round.
         """
         following = [run for run in runs if run.follows]
         result = self._new_trees(following, texts) if following else {}
@@ -166,7 +166,7 @@ class AutoTrees:
         start = time.perf_counter()
         if len(following) == texts and self._times.needs_plain(texts):
             for run in following:
-                self._state(run).is_due = True  # its next round drafts again
+                self._state(run).is_due = True  # the round after the plain one drafts again
             return dict.fromkeys(following, _PLAIN)
         if start < self._due and not any(self._state(run).is_due for run in following):
             turns = ((run, self._state(run).look_change()) for run in following)
@@ -184,10 +184,10 @@ class AutoTrees:
         return result
 
     def _next(self, run: Run, best: Topology, texts: int, costs: RoundCost) -> Topology:
-        """The tree for the next round of a run. The price of a further level is stored in the run's state.
+        """The tree for the next round of a run. Stores the price of a further level in the run's state.
 
-        best: the fastest tree, which is made deeper if the draft model decides where to stop. texts: the
-        number of runs that are decoded together.
+        best: the fastest tree. It is made deeper if the draft model decides where to stop. texts: the number
+        of runs that are decoded together.
         """
         state, stops = self._state(run), entry_of(run.settings.drafter).uses_model and not costs.most_repeated
         stops = stops and self._pair.drafting.device.type not in READ_LATE
@@ -198,11 +198,11 @@ class AutoTrees:
         return state.next_tree(best)
 
     def price(self, run: Run) -> Price | None:
-        """The price of a further level of the run's present tree; None if the whole tree is to be drafted."""
+        """The price of a further level of the run's present tree; None if the whole tree must be drafted."""
         return self._state(run).price
 
     def choice(self, run: Run, texts: int = 1) -> Choice:
-        """The best tree for this run now, if all texts had this run's acceptance."""
+        """The best tree for this run now, under the assumption that all texts have this run's acceptance."""
         costs = self._times.costs(self._pair.target.most_repeated)
         return chosen(_for_pair(self._pair, self._state(run).counts.vector()), costs, texts)
 
@@ -212,7 +212,7 @@ class AutoTrees:
         self._times.add(list(rounds), draft, target)
 
     def learn(self, rounds: Mapping[AnyRun, Round]) -> None:
-        """Learn from the decisions in the rounds of one step."""
+        """Learn from the accepted and rejected nodes in the rounds of one step."""
         for run, round in rounds.items():
             if run.follows:
                 self._state(run).learn(round, cast(Topology, run.planted))

@@ -1,4 +1,4 @@
-"""Decodes many runs at once: one target forward scores the trees of all runs, and drafts grow level by level.
+"""Decodes many runs at once: each of the target's forward passes scores the trees of all runs.
 
     batch = Batch(pair)
     run = batch.add(stream(pair, "Once upon a time", method="ersd", seed=0))
@@ -6,9 +6,10 @@
         for member in batch.step():
             print(member.run.seed, member.round.text)
 
-A step gives each run one round, or a piece of its prompt. Runs join and leave between steps, and no run waits
-for the longest. A run writes the same text as alone, because its noise is keyed by its seed and its
-positions. With the compiled forward pass this is exact; with torch's it holds as far as the logits are equal.
+A step gives each run one round, or processes a piece of its prompt. Runs join and leave between steps, and no
+run waits for the longest run. A run writes the same text as when it is decoded alone, because its noise is
+keyed by its seed and its positions. With the compiled forward pass the texts are exactly equal; with torch's
+they are equal as long as rounding does not change a decision.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 PIECE = 64
-"""The most prompt tokens of one run that a step processes if there are other runs."""
+"""The most prompt tokens of one run that a step processes if the batch has other runs."""
 LONE_PIECE = 256
-"""The most prompt tokens that a step processes for a run that is alone. Another run that joins has to wait
-for at most one such piece."""
+"""The most prompt tokens that a step processes for a run that is alone in the batch. A run that joins waits
+for at most one such step."""
 PIECES = 128
-"""When the pieces of prompts in a step have this many tokens together, the step takes no further prompt, so
-that rounds are not delayed."""
+"""The prompt tokens of all runs in a step: once they are this many, the step takes no further prompt, so that
+rounds are not delayed."""
 
 State = Literal["waiting", "running", "done", "failed"]
 """The states of a member. waiting: its prompt is not yet processed. running: its rounds are decoded. done:
@@ -52,11 +53,11 @@ class Batch:
     """Runs of one pair that are decoded together, step by step.
 
     members: a `Member` for each run that has not ended. rows: for each run in the last step, the number of
-    rows (tokens) that the target evaluated for it. times: the record of the times of rounds; None takes the
-    pair's own, which "auto" reads.
+    rows (tokens) that the target evaluated for it. times: the record of the times of rounds, from which
+    "auto" estimates costs; None takes the pair's own.
 
-    Models without a forward pass of ours (lean or compiled) answer one run after another: the texts are the
-    same, but a batch saves no time. Only one thread may use a batch at a time.
+    Models without a forward pass of this project (lean or compiled) answer one run after another: the texts
+    are the same, but a batch saves no time. Only one thread may use a batch at a time.
     """
 
     def __init__(self, pair: ModelPair, times: RoundTimes | None = None):
@@ -74,7 +75,7 @@ class Batch:
         return run in self.members
 
     def add(self, run: Run) -> Run:
-        """Adds a run that has not begun. It joins the next step.
+        """Adds a run that has not begun, and returns it. Its first step is the batch's next step.
 
         ValueError if the run belongs to another pair or has begun.
         """
@@ -125,16 +126,16 @@ class Batch:
             self._trees.learn_times(rounds.values(), draft, max(target - own, 0.0))
 
     def rows_ahead(self, run: Run) -> int:
-        """The number of rows that this run's next step needs: for a piece of its prompt, or for a round with
-        its latest tree."""
+        """The number of rows that this run's next step needs: those of the next piece of its prompt, or those
+        of a round with its latest tree."""
         return min(self.members[run].ahead, PIECE) or 1 + run.planted.num_draft_tokens
 
     def _piece(self) -> int:
         return PIECE if len(self) > 1 else LONE_PIECE
 
     def _active(self, runs: Collection[Run]) -> list[Member]:
-        """The runs that take part in a step: all whose prompt is processed, and others until the pieces of
-        their prompts have `PIECES` tokens together."""
+        """The runs that take part in a step: all whose prompt is processed, and other runs until the pieces
+        of their prompts have `PIECES` tokens together."""
         active, room = [], PIECES
         for member in self.members.values():
             if member.run in runs and (room > 0 or not member.ahead):
@@ -146,8 +147,8 @@ class Batch:
 class Member:
     """One run in a batch, its state, and the result of its last step.
 
-    piece: a function that returns the largest size of the next piece of the prompt. request: the request
-    whose answer the run waits for. round, error: those of the last step; None if there was none.
+    piece: a function that returns the largest size of the next piece of the prompt. request: the forward pass
+    whose result the run waits for. round, error: the result of the last step; None if it had none.
     """
 
     def __init__(self, run: Run, engine: Engine, piece: Callable[[], int]):
@@ -172,17 +173,17 @@ class Member:
 
     @property
     def drafts(self) -> bool:
-        """Whether the run waits for an answer of its draft model."""
+        """Whether the run waits for a forward pass of its draft model."""
         return self.request is not None and self.request.session is not self.engine.target
 
     def resume(self) -> None:
-        """Lets the run continue until it requests a forward pass, unless it already waits for an answer."""
+        """Lets the run continue until it requests a forward pass. A run that waits for one does nothing."""
         self.round = None
         if self.request is None:
             self.take(None)
 
     def take(self, answer: Answer) -> None:
-        """Gives the run the answer to its request.
+        """Gives the run the result of the forward pass that it requested, or the error.
 
         The run continues to its next request, or to the end of the round.
         """
@@ -215,13 +216,12 @@ def generate_many(
     detail: bool = False,
     **settings: Any,
 ) -> list[Generation]:
-    """Decode the texts after all prompts together, each as `generate` decodes it. The results are in the
-    order of the prompts.
+    """Decodes the texts after all prompts together, each as `generate` does. Results are in prompt order.
 
-    settings: those of `stream`; each is one value for all runs, or a list with a value for each. seeds: one
-    for each run, instead of `seed`; without both they are drawn. at_once: maximum number of runs decoded
-    together, all by default. When a run ends, the next one joins. ValueError as in `stream`, or if a list
-    differs in length from `prompts`. An error of one run ends all runs.
+    settings: those of `stream`; each is one value for all runs, or a list with one value for each run.
+    seeds: one seed for each run, instead of `seed`; without either, seeds are drawn. at_once: the most runs
+    decoded together, all by default; when a run ends, the next one begins. ValueError as in `stream`, or if a
+    list differs in length from `prompts`. An error in one run ends all runs.
     """
     if isinstance(prompts, str) or not isinstance(prompts, Iterable):
         raise ValueError(f"prompts = {prompts!r:.60} is not a list of prompts")
@@ -247,7 +247,7 @@ def generate_many(
 def decode_together(pair: ModelPair, runs: Iterable[Run], at_once: int) -> Iterator[Run]:
     """Decodes runs that have not begun, at most `at_once` together, and yields each when it has ended.
 
-    An error of one run ends all runs.
+    An error in one run ends all runs.
     """
     batch, waiting = Batch(pair), iter(runs)
     while True:

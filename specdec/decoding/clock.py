@@ -1,4 +1,4 @@
-"""Measures the times of the parts of a round, also on a GPU, which computes while the program goes on."""
+"""Times the parts of a round. On a GPU, a part may still be computed while the program already goes on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 class Clock:
     """Seconds of consecutive parts (laps) of a round, without waiting for a device at their ends.
 
-    `launched` ends a lap when the GPU has finished the work launched so far: an event in the GPU's stream
-    marks this moment, and `seconds` reads it. On other devices, `launched` ends the lap at once, as `lap`
-    does on all devices.
+    On a GPU, `launched` puts an event into the GPU's stream: the lap ends when the GPU has finished the work
+    launched before the event. `seconds` reads the time of the event. On other devices, `launched` ends the
+    lap at once. `lap` ends it at once on every device.
     """
 
     def __init__(self, device: torch.device):
@@ -23,7 +23,7 @@ class Clock:
         self._ends: list[float | torch.cuda.Event] = [self._began]
 
     def begin(self) -> None:
-        """The first lap begins now on the program's clock. Its event is one that the GPU has just reached."""
+        """Start the first lap now. The caller has just waited for the GPU to reach the lap's first event."""
         self._ends[0] = self._began = time.perf_counter()
 
     def launched(self) -> None:

@@ -13,23 +13,23 @@ from typing import Any
 from specdec.trace import Round
 
 _KEPT = 16
-"""For each number of texts and rows, this many of the latest times are stored."""
+"""The number of latest times that are stored for each number of texts and rows."""
 _LEAST = 3
-"""A number of rows counts as measured once this many of its forward passes were timed, because the first
-passes of a size are slow."""
+"""The time for a number of rows counts as measured only after this many forward passes, because the first
+passes with a new number of rows are slow."""
 _ROW, _DRAFT = 0.03, 0.12
-"""The assumed times of a further row and of a draft model's forward pass, until they are measured. The unit
-is the time of the target's forward pass over one row. They are low, so that larger trees are tried and their
-true cost is measured."""
+"""Assumed until they are measured: the time that each further row adds, and the time of a draft model's
+forward pass, both relative to the target's forward pass over one row. They are low on purpose, so that larger
+trees are tried and their true cost is measured."""
 _FAR = 32
-"""If only one number of rows was measured, a time is also assumed for this many more rows."""
+"""If only one number of rows was measured, a time is also assumed for a pass with this many more rows."""
 
 
 class ForwardCost:
-    """The seconds of a forward pass over n tokens after a cached text: measured at a few n, and interpolated
-    linearly.
+    """The seconds of a forward pass over n tokens that follow a cached text. They are measured for a few n,
+    and linearly interpolated in between.
 
-    The seconds never fall as n grows: a larger n gets at least the seconds of every smaller one.
+    They never fall as n grows: each n gets at least the seconds of every smaller measured n.
     """
 
     def __init__(self, seconds_by_count: Mapping[int, Sequence[float]]):
@@ -39,7 +39,7 @@ class ForwardCost:
 
     @property
     def table(self) -> dict[int, float]:
-        """The seconds by number of tokens, at the measured numbers."""
+        """The seconds for each measured number of tokens."""
         return dict(zip(self._counts, self._seconds, strict=True))
 
     def seconds(self, count: float) -> float:
@@ -56,7 +56,7 @@ class JointCost:
     """The seconds of one forward pass over rows of several texts, interpolated linearly between the
     measured numbers of texts.
 
-    by_texts: for each measured number of texts, the cost of a forward pass by the rows of each text.
+    by_texts: for each measured number of texts, the seconds by the number of rows that each text has.
     """
 
     def __init__(self, by_texts: Mapping[int, ForwardCost]):
@@ -66,11 +66,11 @@ class JointCost:
 
     @property
     def tables(self) -> dict[int, dict[int, float]]:
-        """For each measured number of texts, the seconds by the rows of each text."""
+        """For each measured number of texts: the seconds by the number of rows that each text has."""
         return {texts: self._costs[texts].table for texts in self._texts}
 
     def seconds(self, texts: int, rows: float) -> float:
-        """Seconds of one forward pass over the rows of this many texts; 0 for no text. rows: of all texts."""
+        """Seconds of one forward pass that `texts` texts share, with `rows` rows in total; 0 for no text."""
         if texts == 0:
             return 0.0
         seconds = self._table.get((texts, rows))
@@ -79,7 +79,7 @@ class JointCost:
         return seconds
 
     def _seconds(self, texts: int, more: float) -> float:
-        """The result of `seconds`, which caches it. more: the number of rows minus the number of texts."""
+        """Computes the result of `seconds`. more: the total number of rows minus the number of texts."""
         if len(self._texts) == 1:
             return self._costs[self._texts[0]].seconds((texts + more) / self._texts[0])
         right = min(max(bisect_left(self._texts, texts), 1), len(self._texts) - 1)
@@ -94,11 +94,11 @@ class JointCost:
 
 @dataclass(frozen=True)
 class Overhead:
-    """Seconds of a round outside the forward passes, for each of the texts that are decoded together.
+    """Seconds of a round outside the forward passes, for each text of those that are decoded together.
 
-    empty: seconds of a round without drafts. drafting: seconds that the first drafted token adds; node:
-    seconds of each further token. level: seconds of each level of the tree, for the races that choose its
-    tokens.
+    empty: seconds of a round without drafts. drafting: seconds that the first drafted token adds. node:
+    seconds that each further token adds. level: seconds that each level of the tree adds, for the races that
+    choose the level's tokens.
     """
 
     empty: float
@@ -111,8 +111,8 @@ class Overhead:
 class RoundCost:
     """Seconds of a round of several texts, which share the forward passes of target and draft.
 
-    overheads: the overhead of each text, by the number of texts. most_repeated: the most accepted tokens that
-    the target reads again after a rejection.
+    overheads: the overhead of each text, by the number of texts. most_repeated: the largest number of
+    accepted tokens that the target reads a second time after a rejection.
     """
 
     target: JointCost
@@ -121,9 +121,9 @@ class RoundCost:
     most_repeated: int = 0
 
     def overhead(self, texts: int) -> Overhead:
-        """The overhead of one text if this many are decoded together.
+        """The overhead of one text if this many texts are decoded together.
 
-        It is interpolated so that the sum over all texts is linear in their number.
+        It is interpolated so that the overheads of all texts together are linear in the number of texts.
         """
         fewest, most = min(self.overheads), max(self.overheads)
         if fewest == most:
@@ -135,18 +135,18 @@ class RoundCost:
 
 
 def work_of(round: Round) -> tuple[int, int]:
-    """The number of forward passes of the draft model in a round, and the number of rows in all of them."""
+    """The draft model's work in a round: the number of its forward passes, and of the rows in all of them."""
     above = {node.path[:-1] for node in round.nodes if not node.copied}
     return len({len(path) for path in above}), len(above)
 
 
 class RoundTimes:
-    """The latest times of a pair's rounds, for single texts and for several together, and the costs that
-    follow from them.
+    """The latest times of a pair's rounds, for single texts and for several texts together. The costs of
+    rounds are estimated from them.
 
-    The seconds of forward passes are stored by the number of texts and the rows of each text, all other
-    seconds of a text's round by the number of its drafted tokens. window: for each of these numbers, how many
-    of the latest times are stored; None stores all.
+    The seconds of forward passes are stored by the number of texts and the rows of each text. All other
+    seconds of a text's round are stored by the number of its drafted tokens. window: the number of latest
+    times stored for each of these keys; None stores all.
     """
 
     def __init__(self, window: int | None = _KEPT):
@@ -171,8 +171,8 @@ class RoundTimes:
             self._keep(self._overheads, len(round.nodes), round.seconds.verify + round.seconds.rest)
 
     def needs_plain(self, texts: int) -> bool:
-        """Whether the next round should be plain, without drafts. Every third round is, until enough plain
-        rounds were timed with about this many texts."""
+        """Whether the next round should be plain, without drafts. Every third round should be, until enough
+        plain rounds with about this many texts were timed."""
         if self._steps % _LEAST != 1:
             return False
         sizes = (other for other, rows in self._target if rows == 1 and self._has_enough(other))
@@ -182,7 +182,7 @@ class RoundTimes:
         return len(self._target.get((texts, 1), ())) >= _LEAST
 
     def costs(self, most_repeated: int = 0) -> RoundCost:
-        """The costs that follow from the times so far. most_repeated: as in `RoundCost`."""
+        """The costs estimated from the times so far. most_repeated: as in `RoundCost`."""
         compared = {key: seconds for key, seconds in self._target.items() if self._has_enough(key[0])}
         target = _joint(compared or self._target, 1.0)
         draft = _joint(self._draft, _DRAFT * target.seconds(1, 1))
@@ -201,15 +201,15 @@ class RoundTimes:
 
 
 def _typical(times: Mapping[Any, Sequence[float]]) -> dict[Any, float]:
-    """The lower quartile of the times of each key that has at least `_LEAST`. Other keys are left out. If no
-    key has so many, each key gets its lowest time."""
+    """The lower quartile of the times of each key that has at least `_LEAST` times; other keys are left out.
+    If no key has enough times, each key gets its lowest time."""
     often = {key: undisturbed(seconds) for key, seconds in times.items() if len(seconds) >= _LEAST}
     return often or {key: min(seconds) for key, seconds in times.items()}
 
 
 def _joint(times: Mapping[tuple[int, int], Sequence[float]], one: float) -> JointCost:
-    """The cost of a forward pass. times: its measured seconds, by the number of texts and the rows of each.
-    one: the seconds of a pass over one row, which are assumed if nothing was measured."""
+    """The cost of a forward pass. times: measured seconds, by the number of texts and the rows of each text.
+    one: the seconds assumed for a pass over one row if nothing was measured."""
     by_texts = {}
     for texts in sorted({texts for texts, _ in times}):
         medians = _typical({rows: seconds for (other, rows), seconds in times.items() if other == texts})
@@ -218,8 +218,8 @@ def _joint(times: Mapping[tuple[int, int], Sequence[float]], one: float) -> Join
 
 
 def _rising(seconds: Mapping[int, float]) -> dict[int, float]:
-    """The measured seconds by rows. A number of rows gets at most the seconds of every larger number: where
-    it took longer, other work on the machine slowed it."""
+    """The measured seconds by number of rows, lowered so that they never fall as rows are added. A pass that
+    took longer than a larger one was slowed by other work on the machine."""
     rows = sorted(seconds, reverse=True)
     return dict(zip(rows, accumulate((seconds[each] for each in rows), min), strict=True))
 
@@ -227,8 +227,8 @@ def _rising(seconds: Mapping[int, float]) -> dict[int, float]:
 def _extended(times: Mapping[int, float], texts: int) -> ForwardCost:
     """The cost of a forward pass that this many texts share, by the number of rows that each text has in it.
 
-    times: the measured seconds by that number. The time of one row is assumed if it was not measured. If only
-    one number was measured, the time of more rows is assumed too.
+    times: the measured seconds by that number of rows. The time for one row is assumed if it was not
+    measured. If only one number of rows was measured, the time for more rows is assumed too.
     """
     table, fewest = {**times}, min(times)
     for rows in (1, *((fewest + _FAR,) if len(times) == 1 else ())):

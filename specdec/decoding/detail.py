@@ -1,4 +1,4 @@
-"""Makes the detailed records that the page shows: of a round's nodes and of its verified positions.
+"""Makes the detailed record of a round for the page: its drafted nodes and its verified positions.
 
 Runs without `detail` skip this work.
 """
@@ -25,27 +25,27 @@ from specdec.trace import Arrival, Node, Status, Step, Trial
 
 _LARGEST = math.log(sys.float_info.max)
 _NEGLIGIBLE = -80.0
-"""The logarithm of a probability so small that its sum over any vocabulary is below the rounding of
-float64."""
+"""The logarithm of a negligible probability: even the sum of such probabilities over any vocabulary is below
+the rounding error of float64."""
 
 LEADING = 4
-"""The record of a race has this many first arrivals under Q and this many under P, besides the drafted
+"""The record of a race lists this many first arrivals under Q and as many under P, in addition to the drafted
 children and the decided token. The page shows no more bars."""
 MOST_DRAFTS, MOST_TOKENS = 16, 16_384
 """`trace.Step.optimum` is not computed for more than `MOST_DRAFTS` drafts, nor for several drafts if more
-than `MOST_TOKENS` tokens have q > 0, because it would take longer than 10 ms. For one draft it takes less
-than 1 ms at 150,000 tokens.
+than `MOST_TOKENS` tokens have q > 0: both would take longer than 10 ms. For a single draft it takes less than
+1 ms at 150,000 tokens.
 """
 SOME_DRAFTS, SOME_TOKENS, EVERY = 3, 256, 8
-"""For `SOME_DRAFTS` or more drafts without replacement among more than `SOME_TOKENS` tokens, computing the
-optimum takes several times as long as decoding a token with a small model. There it is computed only at
-positions that are multiples of `EVERY`."""
+"""With `SOME_DRAFTS` or more drafts without replacement and more than `SOME_TOKENS` tokens with q > 0,
+computing the optimum takes several times as long as decoding a token with a small model. In this case it is
+computed only at positions that are multiples of `EVERY`."""
 
 
 def drafted_nodes(
     drafted: Drafted, verdict: Verdict, texts: TokenTexts, log_p: Sequence[Tensor] | None
 ) -> tuple[Node, ...]:
-    """The records of a round's drafted nodes. They have probabilities only if log_p, by row, is given."""
+    """The records of a round's drafted nodes. log_p: by row; None leaves out all probabilities."""
     topology, token_ids, log_q, _, copied = drafted
     statuses = _statuses(topology, verdict)
     nodes = []
@@ -69,9 +69,9 @@ def verified_steps(
 ) -> tuple[Step, ...]:
     """Makes a record for each decided token: its race, its acceptance tests, and how it was decided.
 
-    grown: whether the tree's shape depends on the noise that decides; then no optimum is recorded. A test
-    goes into the record of the deepest accepted node above the tested node, or else into that of the root,
-    because traversal verification also tests nodes below rejected ones.
+    grown: whether the tree's shape depends on the noise that decides; if so, no optimum is recorded. A test
+    goes into the record of the deepest accepted node above the tested node, or of the root if there is none.
+    (Traversal verification also tests nodes below rejected ones.)
     """
     topology = drafted.topology
     decided: list[tuple[int, Kind]] = [(drafted.token_ids[row], "accepted") for row in verdict.rows]
@@ -104,7 +104,7 @@ def verified_steps(
 def _optimum(drafted: Drafted, row: int, log_p: Tensor, position: int) -> float | None:
     """The highest probability with which a lossless rule can accept a child of this row; see `trace.Step`.
 
-    None if it is not defined, or would take too long. log_p: [vocabulary].
+    None if it is not defined, or if computing it would take too long. log_p: [vocabulary].
     """
     log_q, replacement = drafted.log_q[row], bool(drafted.draws)
     drafts = drafted.candidates(row)
@@ -123,31 +123,31 @@ def _optimum(drafted: Drafted, row: int, log_p: Tensor, position: int) -> float 
 
 
 def _common(log_p: Tensor, log_q: Tensor) -> float:
-    """Σ min(p, q), the highest probability with which a lossless rule accepts one draft of q."""
+    """Σ min(p, q): the highest probability with which a lossless rule accepts a single draft from q."""
     if log_p.device.type != "cpu":
         return float(torch.minimum(log_p, log_q).exp_().sum(dtype=torch.float64))
     total, p, q = 0.0, log_p.numpy(), log_q.numpy()
-    for part in splitmix.parts(len(p)):  # new memory for all tokens would take longer than the computation
+    for part in splitmix.parts(len(p)):  # allocating memory for all tokens at once would dominate the time
         least = np.minimum(p[part], q[part])
         total += float(np.exp(least[least > _NEGLIGIBLE]).sum(dtype=np.float64))
     return total
 
 
 class _Raced:
-    """The race of one row under P, and also under Q if the row has q. log_p, log_q: by row, [vocabulary].
+    """The race of one row under P, and under Q if the row has q. log_p, log_q: by row, [vocabulary] each.
 
-    under_p, under_q: the first arrivals, in order.
+    under_p, under_q: the first arrivals under P and under Q, in order.
     """
 
     def __init__(self, race: Race, log_p: Sequence[Tensor], log_q: Sequence[Tensor | None], row: int):
         self._race, self._log_p, self._log_q = race, log_p[row], log_q[row]
-        # verification and drafting raced on these weights, from which log_p may differ by a rounding error
+        # drafting and verification used exactly these weights, from which log_p may differ by rounding
         (self.under_p,) = race.arrivals(race_weights(log_p, row)[None], LEADING)
         q = race_weights(log_q, row)
         self.under_q = [] if q is None else race.arrivals(q[None], LEADING)[0]
 
     def leading(self, also: Sequence[int], texts: TokenTexts) -> tuple[Arrival, ...]:
-        """The tokens to record: the first arrivals and those in `also`, in their order of arrival under P."""
+        """The records of the first arrivals and of the tokens in `also`, in the order of arrival under P."""
         tokens = sorted({*self.under_p, *self.under_q, *also})
         log_p = _indexed(self._log_p)[tokens].tolist()
         log_q = [None] * len(tokens) if self._log_q is None else _indexed(self._log_q)[tokens].tolist()
@@ -157,7 +157,7 @@ class _Raced:
 
 
 def _arrival(texts: TokenTexts, token_id: int, log_e: float, log_q: float | None, log_p: float) -> Arrival:
-    # without keyword arguments, which would double the time
+    # Positional arguments, because keyword arguments would double the time.
     return Arrival(
         token_id,
         texts[token_id],
@@ -170,10 +170,10 @@ def _arrival(texts: TokenTexts, token_id: int, log_e: float, log_q: float | None
 
 
 def _statuses(topology: Topology, verdict: Verdict) -> list[Status]:
-    """The status of each row.
+    """The status of each row (node).
 
-    The children of a verified node that were not accepted are rejected, whether they were tested or not. So
-    are all other nodes that failed a test. Below an accepted end-of-sequence token nothing was verified.
+    A child of a verified node is rejected if it was not accepted, even if it was never tested. Any other node
+    that failed a test is rejected too. Below an accepted end-of-sequence token no node was verified.
     """
     statuses: list[Status] = ["unvisited"] * len(topology.parents)
     verified = (0, *verdict.rows) if verdict.token_id is not None else (0, *verdict.rows[:-1])
@@ -191,7 +191,7 @@ def _statuses(topology: Topology, verdict: Verdict) -> list[Status]:
 
 
 def _deciding(topology: Topology, verdict: Verdict) -> list[int]:
-    """For each row, the deepest accepted row on its path above it, or the root."""
+    """For each row, the deepest accepted row above it on its path; the root if there is none."""
     accepted, deciding = {0, *verdict.rows}, [0]
     for parent in topology.parents[1:]:
         deciding.append(parent if parent in accepted else deciding[parent])
@@ -210,8 +210,8 @@ def _probability(log_p: Tensor, token_id: int) -> float:
 
 
 def _indexed(row: Tensor) -> Any:
-    """A row as a numpy array if it is on a CPU, because numpy reads single entries in a tenth of torch's
-    time."""
+    """A row as a numpy array if it is on a CPU, because numpy reads a single entry ten times as fast as
+    torch."""
     return row.numpy() if row.device.type == "cpu" else row
 
 

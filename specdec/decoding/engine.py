@@ -1,4 +1,4 @@
-"""The state of one run: its caches, random numbers and text. Each call of `round` adds a round.
+"""The state of one run: its caches, random numbers and text. Each call of `round` decodes one more round.
 
 In a round the drafter grows a tree of continuations (`drafters`), the target scores the root and all drafted
 nodes in one forward pass, verification decides (`methods`), and both caches keep the accepted path.
@@ -38,7 +38,7 @@ _EMPTY = Topology([])
 
 
 class _Scored(NamedTuple):
-    """A round up to the target's scores. clock: measures the parts of the round."""
+    """A round that the target has scored but that is not verified yet. clock: times the round's parts."""
 
     clock: Clock
     noise: PositionNoise
@@ -49,9 +49,9 @@ class _Scored(NamedTuple):
 class Engine:
     """The models' caches, the trees, the noise and the text of one run. `round()` advances all of them.
 
-    trees: the trees to draft along. stopping: ends a draft model's tree early if a further level is not worth
-    its price. verifier: decides which nodes are accepted; None takes the method's own. number: the number of
-    the next round. finish: the reason why the text has ended; None while it goes on.
+    trees: the trees along which tokens are drafted. stopping: ends a draft model's tree early if a further
+    level costs more than it is expected to give. verifier: decides which nodes are accepted; None takes the
+    method's own. number: the next round's number. finish: why the text has ended; None until it has.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Engine:
         self.drafter = self._new_drafter()
         self.races = Races(seed, pair.vocab_size, pair.target.device)
         self.texts = TextStream(pair.tokenizer, prompt_ids)
-        # only then is each token known on the GPU without the host
+        # Only under these settings can the GPU choose each token without the host.
         self._reads_late = settings.method == "ar" and not settings.detail and verifier is None
         self._reads_late &= pair.target.device.type in READ_LATE
         self._ahead: _Scored | None = None
@@ -96,19 +96,19 @@ class Engine:
         return entry_of(drafter).new(parts)
 
     def follow(self, topology: Topology, price: Price | None) -> None:
-        """Sets the tree of the next rounds. price: that of a further level; None drafts the whole tree."""
+        """Sets the tree of the next rounds. price: of a further level; None drafts the whole tree."""
         self.trees.present, self.stopping.price = topology, price
 
     def rounds(self) -> Iterator[Round]:
-        """Decodes this run by itself, and yields its rounds until the text ends."""
+        """Decodes this run alone, without a batch, and yields its rounds until the text ends."""
         while self.finish is None:
             yield _alone(self.round())
 
     def round(self, most: Callable[[], int] | None = None) -> Requesting[Round]:
         """The next round. The first one also processes the prompt.
 
-        most: returns the largest number of tokens of the prompt's next piece; None means that the prompt is
-        one piece.
+        most: a function that returns the largest size of the prompt's next piece; None processes the prompt
+        in one piece.
         """
         if not self.number:
             yield from self._prefill(most)
@@ -117,11 +117,11 @@ class Engine:
         return round
 
     def _prefill(self, most: Callable[[], int] | None) -> Requesting[None]:
-        """Processes all tokens of the prompt except the last one, which is the root of the first round's
-        tree."""
+        """Processes all tokens of the prompt except the last one. The last token is the root of the first
+        round's tree."""
         clock = Clock(self.pair.target.device)
         prefix = self.text_ids[:-1]
-        # A draft without room for the prompt never drafts, because a text only grows.
+        # If the prompt leaves the draft no room, it never drafts in this run, because a text only grows.
         drafting = self.drafter.prompt_session(len(self.text_ids)) if self._room() else None
         while prefix:
             count = most() if most else len(prefix)
@@ -166,7 +166,7 @@ class Engine:
         )
 
     def _scored(self, clock: Clock) -> Requesting[_Scored]:
-        """Drafts a tree, and has the target score it."""
+        """Drafts a tree, and lets the target score it."""
         if self.trees.later and self.number in self.trees.later:
             self.trees.present, self.stopping.recorded = self.trees.later[self.number]
         self.stopping.begin()
@@ -180,7 +180,7 @@ class Engine:
 
     def _read_late(self, scored: _Scored) -> Requesting[Verdict]:
         """The verdict of a round of plain decoding. The next round's forward pass is launched before the host
-        reads this round's token, so that a GPU does not wait for the host."""
+        reads the token of this round, so that the GPU does not wait for the host."""
         log_p = scored.log_p.launched()  # [1, vocabulary]
         assert log_p is not None, "a device that is not read late"
         tokens = LateTokens([], [first_of(scored.noise.race(()).exponentials - log_p, 1)])
@@ -197,10 +197,10 @@ class Engine:
         return Verdict((), token_id, "sampled")
 
     def _room(self) -> int:
-        """The depth of the deepest tree that fits into the rest of the text and of the target's context.
+        """The largest depth of a tree that fits into the rest of the text and into the target's context.
 
-        A round emits up to depth + 1 tokens. The depth is 0 if a target with recurrent states must read many
-        accepted tokens again: it keeps a state only after a round without rejected tokens.
+        A round emits up to depth + 1 tokens. The depth is 0 if a target with recurrent states must first read
+        many accepted tokens again: it can only store its state after a round without rejected tokens.
         """
         return 0 if self.target.must_catch_up else max(self.stop_length - len(self.text_ids) - 1, 0)
 
@@ -212,7 +212,7 @@ class Engine:
         return LazyLogProbs(logits, self.settings.sampling, self.pair.vocab_size)
 
     def _until_eos(self, drafted: Drafted, verdict: Verdict) -> Verdict:
-        """Cuts a verdict after an accepted end-of-sequence token."""
+        """Cuts a verdict after the first accepted end-of-sequence token."""
         for i, row in enumerate(verdict.rows):
             if drafted.token_ids[row] in self.pair.eos_ids:
                 return verdict._replace(rows=verdict.rows[: i + 1], token_id=None)

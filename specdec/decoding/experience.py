@@ -1,4 +1,4 @@
-"""What the runs of a pair have shown: how often drafted tokens are accepted, and the times of rounds."""
+"""What a pair's runs have measured: how often drafted tokens are accepted, and the times of rounds."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 _ASSUMED = np.array([0.6, 0.15, 0.06, 0.03])
 """The acceptance by child index that is assumed for any pair before anything is measured."""
 PRIOR, _EARLIER, _MEMORY = 4.0, 48.0, 96.0
-"""Numbers of verified nodes. The assumed acceptance counts as much as `PRIOR` of them, and all earlier runs
-together as at most `_EARLIER`. When the counts of a run exceed `_MEMORY` nodes, they are scaled down to half
-of `_MEMORY`, because a text changes."""
+"""Weights, as numbers of verified nodes. The assumed acceptance counts as much as `PRIOR` nodes. The nodes of
+all earlier runs together count as at most `_EARLIER`. When the counts of a run exceed `_MEMORY` nodes, they
+are scaled down to `_MEMORY` / 2 nodes, so that a run follows changes of its text."""
 _RUNS = 8
-"""For each method and sampling, the counts of at most this many earlier runs are stored."""
+"""The number of latest runs whose counts are stored for each method and sampling."""
 _REMEMBERED = 64
-"""Counts are stored for at most this many combinations of method and sampling."""
+"""The number of combinations of method and sampling for which counts are stored."""
 
 
 class Counts:
-    """Counts of the verified nodes of one text by child index: how many reached the child with this index,
-    and how many accepted it (`stats.IndexCounts`)."""
+    """Counts of a text's verified nodes by child index: how many had a child with this index and accepted no
+    earlier child, and how many accepted the child with this index (`stats.IndexCounts`)."""
 
     def __init__(self, reached: np.ndarray, accepted: np.ndarray):
         self.reached, self.accepted = reached, accepted
@@ -48,12 +48,12 @@ class Counts:
 
     @classmethod
     def of(cls, round: Round, planted: Topology) -> Counts:
-        """Counts the verified nodes of a round on this tree."""
+        """Counts of the verified nodes of a round on the tree `planted`."""
         counts = index_counts([round], planted)
         return cls(np.array(counts.reached, float), np.array(counts.accepted, float))
 
     def add(self, round: Counts) -> None:
-        """Adds the counts of a round of this run. Later rounds weigh more."""
+        """Adds the counts of a round of this run. Later rounds weigh more: older counts are scaled down."""
         self.include(round)
         if self.reached[0] > _MEMORY:
             self.at_most(_MEMORY / 2)
@@ -66,7 +66,7 @@ class Counts:
         self.accepted[: len(other.accepted)] += other.accepted
 
     def at_most(self, nodes: float) -> None:
-        """Scale the counts down if they count more than this many verified nodes."""
+        """Scales the counts down to this many verified nodes if they are of more nodes."""
         if self.reached[0] > nodes:
             share = nodes / self.reached[0]
             self.reached, self.accepted = share * self.reached, share * self.accepted
@@ -79,7 +79,7 @@ class Counts:
 
 
 class Learned:
-    """The experience from a pair's runs: the times of rounds, and counts of the verified nodes of the latest
+    """A pair's experience: the times of its rounds, and the counts of the verified nodes of its latest
     runs.
 
     runs: the seed and the counts of each run, by method, temperature and draft temperature.
@@ -90,8 +90,8 @@ class Learned:
         self.runs: dict[tuple[str, float, float], deque[tuple[int, Counts]]] = {}
 
     def before(self, settings: RunSettings, seed: int) -> Counts:
-        """The counts with which a run begins: the assumed ones and those of earlier runs, except of runs with
-        the same seed, because they used the same noise."""
+        """The counts with which a run begins: the assumed ones, and those of earlier runs with other seeds,
+        because a run with the same seed used the same noise."""
         total, earlier = Counts.assumed(), Counts.none()
         for other, counts in self.runs.get(_kind(settings), ()):
             if other != seed:
@@ -101,11 +101,11 @@ class Learned:
         return total
 
     def of_new_run(self, settings: RunSettings, seed: int) -> Counts:
-        """New counts for a run, all 0. The run adds to them, and later runs read them."""
+        """New counts of 0, stored at once. The run adds to them, and later runs read them."""
         own = Counts.none()
         self.runs.setdefault(_kind(settings), deque(maxlen=_RUNS)).append((seed, own))
         for oldest in list(self.runs)[:-_REMEMBERED]:
-            self.runs.pop(oldest, None)  # another visitor's run may have removed it in between
+            self.runs.pop(oldest, None)  # another visitor's run may have removed this entry meanwhile
         return own
 
 

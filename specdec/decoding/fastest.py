@@ -1,4 +1,4 @@
-"""The fastest tree for known acceptance and known costs, with the best tree of each size."""
+"""Finds the fastest tree for known acceptance and known costs, and the best tree of each size."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from specdec.topology import Topology
 from specdec.trace import Candidate, Milliseconds
 
 SIZES = (*range(9), 10, 12, 16, 20, 24, 32)
-"""The trees to choose from have these numbers of drafted tokens."""
+"""The numbers of drafted tokens that a tree to choose from may have."""
 QUEUE = 64
-"""The trees to choose from are parts of one tree with this many nodes. It has more nodes than the largest of
-them, so that a shallow part can have wide levels."""
+"""All trees to choose from are parts of one tree with this many nodes. It is larger than the largest of them,
+so that a shallow part can have many nodes on each level."""
 
 
 class Choice(NamedTuple):
@@ -34,10 +34,10 @@ def chosen(
     sizes: Collection[int] = SIZES,
     nodes: Sequence[DraftNode] | None = None,
 ) -> Choice:
-    """The fastest tree for `at_once` texts with this same acceptance [indices], and the best of each size.
+    """The fastest tree for `at_once` texts with the same acceptance [indices], and the best of each size.
 
-    sizes: the numbers of drafted tokens to choose from, 0 among them. nodes: the nodes of which the trees
-    consist, parents before their children; by default those of Algorithm 3's queue.
+    sizes: the numbers of drafted tokens to choose from, which must include 0. nodes: the nodes from which
+    trees are made, parents before their children; by default those of Algorithm 3's queue.
     """
     nodes = queue(acceptance, QUEUE) if nodes is None else nodes
     best: dict[int, tuple[ExpectedRound, Sequence[DraftNode]]] = {}
@@ -65,9 +65,9 @@ def chosen(
 def with_repeated(
     round: ExpectedRound, nodes: Sequence[DraftNode], acceptance: np.ndarray, costs: RoundCost, texts: int
 ) -> ExpectedRound:
-    """The expected round, whose target time includes the tokens that the target reads again after rejections.
+    """The round with a longer target time, which includes the tokens that are read again after rejections.
 
-    nodes: the nodes of the tree, which is the same for each text.
+    nodes: the nodes of the tree, which every text has.
     """
     if not costs.most_repeated:
         return round
@@ -76,7 +76,7 @@ def with_repeated(
 
 
 def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
-    """The number of rows that a text needs in the target's forward pass on this tree, with the average number
+    """The number of rows of one text in the target's forward pass on this tree, including the average number
     of tokens that are read again."""
     repeats = costs.most_repeated and tree.num_draft_tokens
     repeated = repeated_tokens(acceptance, tree, costs.most_repeated) if repeats else 0.0
@@ -86,9 +86,9 @@ def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
 def repeated_tokens(acceptance: np.ndarray, tree: Topology, most: float) -> float:
     """Average number of accepted tokens that the target reads again in each round, at most `most`.
 
-    A round that rejects a token adds its new tokens to those that are read again. A round that accepts all
-    drafted tokens leaves none to read again. So the average is the mean number of tokens that a round adds,
-    divided by the probability that a round accepts all.
+    A round that rejects a token adds its new tokens to those that must be read again. A round that accepts
+    all drafted tokens clears them. So the average is the mean number of tokens that a round adds, divided by
+    the probability that a round accepts all its tokens.
     """
     probabilities = node_acceptance(acceptance, tree)
     full = probabilities[-1]

@@ -1,9 +1,9 @@
 """Trees for texts that share their forward passes. The trees of all texts together are called the forest.
 
 Algorithm 3's queue orders the nodes of all texts by `key`: the probability that the node is accepted, from
-its text's own acceptance by index. (Where acceptance increases with the index, the key is computed from the
-mean of the siblings, `optimal.pooled`.) The first n nodes are the forest of n nodes with the most expected
-tokens. Further forests have only nodes up to some depth. Among all of them, the one with the most expected
+its own text's acceptance by index. (Where acceptance increases with the index, the key is computed from the
+mean of the siblings, `optimal.pooled`.) The first n nodes of the queue are the forest of n nodes with the
+most expected tokens. Further forests take only nodes up to some depth. The forest with the most expected
 tokens per second at measured costs is chosen. docs/trees.md says in which sense it is optimal.
 """
 
@@ -24,15 +24,15 @@ from specdec.theory import node_acceptance
 from specdec.topology import Path, Topology
 
 _DEEPEST = 16
-"""The depth of trees for a draft model that decides itself where to stop."""
+"""The depth to which trees are extended for a draft model that decides where to stop."""
 
 
 class DraftNode(NamedTuple):
     """A drafted token.
 
-    acceptance: the probability that it is accepted. key: the probability that orders the queue, which differs
-    from acceptance only where siblings were averaged. deepens: whether it is the first node of its depth in
-    its text. text: the text's number.
+    acceptance: the probability that it is accepted. key: the probability by which the queue is ordered; it
+    differs from acceptance only where siblings were averaged. deepens: whether it is its text's first node of
+    this depth. text: the text's number.
     """
 
     path: Path
@@ -43,8 +43,8 @@ class DraftNode(NamedTuple):
 
 
 class ExpectedRound(NamedTuple):
-    """The expected tokens of a round of all texts, and its expected seconds: for drafting, for the target and
-    for the rest."""
+    """The expected tokens of a round of all texts, and its expected seconds: for drafting, for the target's
+    forward pass and for all other work."""
 
     tokens: float
     draft: float
@@ -64,7 +64,7 @@ class ExpectedRound(NamedTuple):
 
 def queue(acceptance: np.ndarray, k: int, text: int = 0) -> list[DraftNode]:
     """The first k nodes of one text's tree, in the order of Algorithm 3 of the paper. acceptance: by child
-    index; the first value is above 0."""
+    index; the first value must be above 0. text: the text's number."""
     vector = np.trim_zeros(acceptance, "b")
     in_order = pooled(vector)
     parents, child_indices = pop_order(in_order, k)
@@ -85,14 +85,14 @@ def queue(acceptance: np.ndarray, k: int, text: int = 0) -> list[DraftNode]:
 def rounds(
     nodes: Iterable[DraftNode], costs: RoundCost, texts: int, copies: int = 1
 ) -> Iterator[ExpectedRound]:
-    """The expected rounds if the forest has the first 0, 1, 2, ... of these nodes.
+    """The expected rounds of the forests of the first 0, 1, 2, ... of these nodes.
 
-    texts: the number of texts that share the forward passes. copies: for each node, how many texts have it in
-    their tree. A level costs one forward pass of the draft over all parents of its nodes, in all texts.
+    texts: the number of texts that share the forward passes. copies: the number of texts that have each node
+    in their tree. Each level costs one forward pass of the draft over the parents of its nodes, in all texts.
     """
     over = costs.overhead(texts)
     tokens, rows, draft, rest = float(texts), texts, 0.0, texts * over.empty
-    # for each depth: the number of nodes that get children, and of their texts
+    # for each depth: the number of nodes that get children, and of the texts that these nodes belong to
     parents, drafting = Counter[int](), Counter[int]()
     yield ExpectedRound(tokens, draft, costs.target.seconds(texts, rows), rest)
     for node in nodes:
@@ -110,8 +110,8 @@ def rounds(
 
 
 def by_depth(nodes: Sequence[DraftNode], most: int) -> Iterator[list[DraftNode]]:
-    """Yields, for depth 0, 1, 2, ..., the first `most` nodes of the queue among those of this depth or less.
-    It ends where a larger depth would give the same nodes again."""
+    """Yields, for each depth from 0, the first `most` nodes of the queue that are no deeper than this depth.
+    It ends at the depth after which nothing would change."""
     deepest = max((len(node.path) for node in nodes[:most]), default=0)
     for depth in range(deepest + 1):
         yield [node for node in nodes if len(node.path) <= depth][:most]
@@ -131,7 +131,7 @@ def joint_trees(
         most_tokens = texts + sum(node.acceptance for node in shallow)
         for size, round in enumerate(rounds(shallow, costs, texts)):
             if most_tokens <= best * round.seconds:
-                break  # further nodes take further time, so they cannot reach the best rate
+                break  # further nodes take further time, so no larger forest can reach the best rate
             if round.rate > best:
                 best, nodes = round.rate, shallow[:size]
     paths: list[list[Path]] = [[] for _ in queues]
@@ -144,17 +144,17 @@ def joint_trees(
 def tree(paths: tuple[Path, ...]) -> Topology:
     """The topology with these paths.
 
-    Equal topologies are the same object, because a topology stores values that it has computed.
+    Equal paths give the same object, so that values which a topology has computed are used again.
     """
     return Topology(paths)
 
 
 def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, texts: int) -> Price:
-    """The price of a further level of this tree: the number of tokens that are expected in the time that
-    the level takes. The result also has the price of each further node, and the first child's acceptance.
+    """The price of a further level of this tree, for a draft model that may stop: the number of tokens that
+    decoding writes in the time of one level. Also the price of a node, and the first child's acceptance.
 
     acceptance: for each child index, the probability R that this child is accepted. texts: the number of
-    texts that share the forward passes, all on this tree.
+    texts that share the forward passes, all with this tree.
     """
     probabilities = node_acceptance(acceptance, tree)[1:]
     pairs = zip(tree.paths, ((), *tree.paths), probabilities, strict=False)
@@ -168,7 +168,7 @@ def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, tex
 
 def deepened(shape: Topology) -> Topology:
     """The tree with its path of first children extended to the depth `_DEEPEST`, for a draft model that
-    decides itself where to stop."""
+    decides where to stop."""
     paths = set(shape.paths)
     chain = next(depth for depth in range(len(paths) + 1) if (0,) * (depth + 1) not in paths)
     deeper = ((0,) * depth for depth in range(chain + 1, max(chain, _DEEPEST) + 1))

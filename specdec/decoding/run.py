@@ -1,7 +1,7 @@
 """Speculative decoding: draft, evaluate, verify, one `Round` per target call.
 
     for round in stream(pair, "Once upon a time", method="ersd", topology=sequence(4), seed=0):
-        print(round.text, end="")
+`engine` does the work of a round. This module checks the arguments, and keeps the run's record.
 
 `engine` does the work of a round; this module checks the arguments and keeps the record.
 """
@@ -56,16 +56,16 @@ def stream(
 
     prompt: text or token ids. method: one of `specdec.methods.METHODS`.
     topology: a `Topology`; "auto", which chooses the fastest tree for this text, pair and machine from the
-    run's rounds; a `ContextTree`; the `Generation` of an earlier run, whose trees are used again round by
-    round; or None for sequence(4). The method "ar" and the drafter "copies" ignore it. Each round cuts the
-    tree to the depth for which both contexts have room; when the draft's context is full, the target
-    continues alone.
+    run's rounds; a `ContextTree`; the `Generation` of an earlier run, to use its trees again round by round;
+    or None for sequence(4). The method "ar" and the drafter "copies" ignore it. In each round the tree is cut
+    to the depth for which both contexts have room. When the draft's context is full, the target continues
+    alone.
     max_new_tokens: the most tokens to generate. A full context or an end-of-sequence token stops earlier.
     temperature, top_k, top_p: as in `specdec.probs.Sampling`.
     seed: determines all randomness. None draws a seed and records it. Except under ERSD, the text also
-    depends on the trees, and those of "auto" depend on timings. To repeat a text, pass its settings, with its
-    record as `topology`.
-    detail: whether to collect the probabilities of nodes and the races of all verified positions, which costs
+    depends on the trees, and the trees of "auto" depend on timings. To repeat a text, pass its settings, and
+    its record as `topology`.
+    detail: whether to record the probabilities of nodes and the races of verified positions, which takes
     time.
     drafter: "model", the draft model; "copies", paths copied from the text, without a draft model or a
     topology; or "model+copies", both in one tree, where a copied path may extend or replace the model's
@@ -120,11 +120,11 @@ def measure_acceptance(
     """Acceptance by child index [up to 8] of a pair, as `optimal_topology` takes it.
 
     It is estimated once per pair, method, sampling and prompt, from about 250 tokens that are decoded after
-    the prompt. At most the last 64 tokens of the prompt are read. Without a prompt a few fixed prompts are
-    used, which gives every caller the same result. The rates may increase at some index, by chance or truly.
-    Under traversal verification, SpecInfer and SpecTr, a child's acceptance depends on the rest of its tree.
-    For these methods the result is GSD's acceptance, because trees grown from it yield more tokens than trees
-    grown from the method's own acceptance. ValueError as in `stream`, and for "ar", which drafts nothing.
+    the prompt. At most the last 64 tokens of the prompt are read. Without a prompt, fixed prompts give every
+    caller the same result. The rates may increase at some index, by chance or truly. Under traversal
+    verification, SpecInfer and SpecTr, a child's acceptance depends on the rest of its tree. For these
+    methods the result is GSD's acceptance: its trees yield more tokens than trees grown from the method's own
+    acceptance. ValueError as in `stream`, and for "ar", which drafts nothing.
     """
     settings = RunSettings.of(
         method=method, max_new_tokens=1, temperature=temperature, top_k=top_k, top_p=top_p
@@ -142,8 +142,8 @@ class Run(Iterator[Round]):
     """One decoding run: an iterator over its rounds, with its settings and its record.
 
     seed: the seed in use. prompt_ids: the prompt's tokens. generation: the record of all rounds so far.
-    begun: whether a caller already advances the run. follows: whether "auto" chooses its trees. The caches
-    are freed when the text ends, or when `close()` ends the run early.
+    begun: whether a caller already advances the run. follows: whether "auto" chooses the run's trees. Its
+    caches are freed when the text ends, or when `close()` ends the run early.
     """
 
     def __init__(
@@ -178,9 +178,9 @@ class Run(Iterator[Round]):
         return next(self._iterator)
 
     def begin(self, trees: AutoTrees) -> Engine:
-        """Create the caches and the noise of a run. ValueError if the run has begun already.
+        """Creates the caches and the noise of the run, in an engine. ValueError if the run has already begun.
 
-        From now on the caller advances the returned engine, and gives it the trees that `trees` chooses.
+        From then on only the caller advances the engine, and gives it the trees that `trees` chooses.
         """
         if self.begun:
             raise ValueError(
@@ -191,12 +191,12 @@ class Run(Iterator[Round]):
 
     @property
     def choice(self) -> Choice | None:
-        """The tree that "auto" would choose now, with the candidates; None if the tree was given."""
+        """The tree that "auto" would choose now, with its candidates; None if the caller gave the tree."""
         return self._auto.choice(self) if self._auto and self.rounds and self.follows else self._first
 
     @property
     def topology(self) -> Tree:
-        """The first tree."""
+        """The tree of the first round."""
         return self._trees.first
 
     @property
@@ -206,7 +206,7 @@ class Run(Iterator[Round]):
 
     @property
     def trees(self) -> tuple[Planted, ...]:
-        """All trees so far, if they changed or the draft model ended one early; otherwise ()."""
+        """All trees so far if they changed or the draft model stopped within one; otherwise ()."""
         return self._trees.changes
 
     def close(self) -> None:
@@ -267,9 +267,9 @@ def _given_trees(
 def _recorded(
     record: Generation, settings: RunSettings, prompt_ids: Sequence[int]
 ) -> tuple[Topology, dict[int, RoundTree] | None]:
-    """The first tree of a record. If there are several, also all trees by the number of their first round.
+    """The first tree of a record. If it has several, also all trees by the number of their first round.
 
-    ValueError if the record does not hold its trees, or is of a run with another method or prompt.
+    ValueError if the record does not hold its trees, or if its run had another method or prompt.
     """
     own = {"method": settings.method, "prompt_ids": tuple(prompt_ids)}
     for name, value in own.items():

@@ -1,5 +1,5 @@
-"""Measures how much of the target's probability belongs to tokens that a draft with another tokenizer also
-has. A drafted token is accepted with at most this probability, whatever the method and the tree."""
+"""Measures the target's probability of shared tokens: those that a draft with another tokenizer also has. A
+drafted token is accepted with at most this probability, whatever the method and the tree."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 _TOKENS = 16
-"""After each prompt, the probability is measured at this many tokens of the text."""
+"""The number of tokens of the text, after each prompt, at which the probability is measured."""
 
 
 def measure_shared_mass(pair: ModelPair) -> float | None:
-    """The target's mean probability of shared tokens at temperature 1; None for a draft with the target's
-    tokenizer.
+    """The target's mean probability of the tokens that it shares with the draft, at temperature 1. None if
+    the draft has the target's tokenizer.
 
-    The mean is measured once, at the tokens that the target writes after a few fixed prompts, and stored as
-    the draft's `shared_mass`.
+    It is measured once, while the target writes after a few fixed prompts, and stored as the draft's
+    `shared_mass`.
     """
     draft = pair.draft
     if not isinstance(draft, OtherTokenizerModel):

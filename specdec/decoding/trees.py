@@ -1,4 +1,4 @@
-"""The trees of one run: the present one, those so far, and those that a record prescribes.
+"""The trees of one run: past trees, the present tree, and trees that a record prescribes.
 
 `run` makes the `Trees` of a run, and `engine` updates them in each round.
 """
@@ -16,8 +16,8 @@ from specdec.trace import Planted
 class RoundTree(NamedTuple):
     """The tree of a round, and the depth at which the draft model stopped; None if it did not stop.
 
-    Repeating a text needs both, because the depth of the whole tree decides whether the draft model or a
-    copied path drafts (`drafters.copies`).
+    Repeating a text needs both: the depth of the whole tree, before the stop, decides whether the draft model
+    or a copied path drafts (`drafters.copies`).
     """
 
     topology: Topology
@@ -33,8 +33,8 @@ class Trees:
     """The trees of one run.
 
     first: the tree of the first round. present: the tree of the next round. later: the trees that a record
-    prescribes, by the number of their first round; None if the tree never changes, empty if the caller may
-    set another `present` between rounds. so_far: the used trees, by the number of their first round.
+    prescribes, by the number of the first round that uses them; None if the tree never changes; empty if the
+    caller may set another `present` between rounds. so_far: the trees used until now, by the same number.
     """
 
     def __init__(self, first: Tree, later: Mapping[int, RoundTree] | None = None):
@@ -59,8 +59,8 @@ class Trees:
         return tuple(trees) if len(trees) > 1 or any(tree.depth is not None for tree in trees) else ()
 
     def add(self, number: int, depth: int | None) -> None:
-        """Records the present tree as that of round `number`, unless the round before had the same one.
-        depth: the depth at which the draft model stopped."""
+        """Records the present tree as the tree of round `number`, unless the previous round had the same
+        tree. depth: the depth at which the draft model stopped; None if it did not."""
         if isinstance(self.present, Topology):
             tree = RoundTree(self.present, depth)
             if tree != next(reversed(self.so_far.values()), None):

@@ -11,12 +11,12 @@ _COUNTED = 64
 
 @dataclass(eq=False, slots=True)
 class Occurring:
-    """A state of the automaton: all strings of tokens that end at the same places of the text.
+    """A state of the automaton: a set of token strings that all end at the same places of the text.
 
-    length: the length of the longest of these strings. shorter: the state of their longest suffix that ends
-    at more places; None for the empty string. next: the state after one more token, by token. count: the
-    number of places. last, previous: the last and the second to last place, as indices into the text; -1 for
-    none.
+    length: the length of the longest of these strings. shorter: the state of its longest suffix that ends at
+    more places; None for the empty string. next: for each token, the state after this token is appended.
+    count: the number of places. last, previous: the last and the second to last place, as indices into the
+    text; -1 if there is none.
     """
 
     length: int
@@ -31,10 +31,10 @@ class SuffixAutomaton:
     """All strings of a text, in memory and time linear in its length.
 
     A new token updates the counts and places of at most `_COUNTED` states: those of the longest strings that
-    end with this token. Only a text that repeats a few tokens hundreds of times has more such states. The
-    counts of the shortest strings are then too small, and their places too early.
+    end with this token. More states need an update only if a text repeats a few tokens hundreds of times.
+    Then the counts of the shortest strings are too small, and their places too early.
 
-    whole_text: the state of the text itself; its `shorter` has the longest suffix that occurred before.
+    whole_text: the state of the whole text. Its `shorter` has the text's longest suffix that occurred before.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class SuffixAutomaton:
     def after(self, match: Occurring) -> Iterator[int]:
         """Yields, without end, the tokens that followed the second to last occurrence of `match`.
 
-        A copy that reaches the text's end continues with the tokens it has copied.
+        When it reaches the text's end, it continues with the tokens that it has yielded itself.
         """
         copied: list[int] = []
         for place in count(match.previous + 1):
@@ -82,8 +82,8 @@ class SuffixAutomaton:
 
 
 def _of_length(state: Occurring, token_id: int) -> Occurring:
-    """The state whose longest string is the longest string of `state` plus this token. It is split off from
-    another state if it does not exist."""
+    """The state whose longest string is the longest string of `state` plus this token. If no state has this
+    string as its longest one, the state is split off from another state."""
     longer = state.next[token_id]
     if longer.length == state.length + 1:
         return longer

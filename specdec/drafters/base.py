@@ -13,7 +13,7 @@ from specdec.topology import Topology
 
 
 class Drafter(Protocol):
-    """The interface of the drafter of one run: it drafts a tree in each round and keeps accepted nodes."""
+    """The drafter of one run: it drafts a tree in each round, and then keeps the accepted nodes."""
 
     def prompt_session(self, length: int) -> Session | None:
         """The draft model's session, which can process a prompt of this length. None if there is no draft
@@ -24,13 +24,13 @@ class Drafter(Protocol):
     ) -> Requesting[Drafted]:
         """Draft a tree after the text. Its root is the last token of the text.
 
-        topology: a `Topology`, or the `ContextTree` from which the drafter grows a tree. depth: the topology
-        is cut to this many levels, and to those that fit into a draft model's context. noise: the random
-        numbers of the round.
+        topology: a `Topology`, or the `ContextTree` from which the drafter grows a tree. depth: the tree gets
+        at most this many levels, and no more than fit into a draft model's context. noise: the random numbers
+        of the round.
         """
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Keep the accepted nodes of the last tree. rows: their row numbers, in the order of the path."""
+        """Keep the accepted nodes of the last tree. rows: their row numbers, from the root down."""
 
 
 class NoDrafter:

@@ -33,9 +33,9 @@ MODEL, COPIES, MODEL_AND_COPIES, STRINGS = "model", "copies", "model+copies", "s
 class Parts(NamedTuple):
     """The values from which the drafter of one run is made.
 
-    model: the pair's draft model, if it has one. sampling: the draft's settings. stopping: decides where a
-    draft model ends a tree. independent: whether the method's children are independent draws. empty: whether
-    the tree of every round is empty. grown: whether each round grows its own tree, from a `ContextTree`.
+    model: the pair's draft model, or None. sampling: the draft's settings. stopping: decides where a draft
+    model ends a tree. independent: whether the method needs independent draws as children. empty: whether the
+    trees of all rounds are empty. grown: whether each round grows its own tree, from a `ContextTree`.
     """
 
     drafter: Drafting
@@ -55,9 +55,9 @@ class Entry(NamedTuple):
     new: makes the drafter of one run.
     uses_model: whether it needs the pair's draft model.
     has_tree: whether it drafts along the run's topology.
-    offered: whether the page offers it.
-    check: raises ValueError if the drafter can't serve these arguments: the method, the target, the draft (or
-    None) and the unchecked topology.
+    offered: whether the page offers it in its menu.
+    check: raises ValueError if the drafter can't work with these arguments: the method, the target, the draft
+    (or None) and the unchecked topology.
     """
 
     label: str
@@ -74,10 +74,9 @@ def entry_of(drafter: Drafting) -> Entry:
 
 
 def checked_drafter(drafter: Any) -> Drafting:
-    """The drafter in checked form.
+    """The drafter in checked form: None becomes "model", and a function an object with `propose`.
 
-    None becomes "model", and a function becomes an object with `propose`. ValueError if the name is unknown,
-    or an object has neither method of `drafters.proposed`.
+    ValueError if a name is unknown, or if an object has neither of the two methods in `drafters.proposed`.
     """
     if drafter is None:
         return MODEL
@@ -85,7 +84,7 @@ def checked_drafter(drafter: Any) -> Drafting:
 
 
 def has_tree(method: str, drafter: Drafting) -> bool:
-    """Whether a run with these settings drafts along a topology."""
+    """Whether a run with this method and drafter drafts along a topology."""
     return METHODS[method].drafts and entry_of(drafter).has_tree
 
 

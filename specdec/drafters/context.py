@@ -39,8 +39,8 @@ class ContextDrafter(DraftSession):
     def _grow_ersd(
         self, root: Branch, logits: Tensor, depth: int, noise: PositionNoise
     ) -> Requesting[list[Branch]]:
-        """Plans a tree, scores the nodes whose planned children are not drafted yet, and drafts all children
-        of these nodes. This is repeated until every planned node is drafted."""
+        """Repeats these steps until every planned node is drafted: draft the children of the scored nodes,
+        plan a tree, and score the planned nodes whose children are planned but not drafted."""
         unscored = [root]
         while True:
             self._raced_ersd(unscored, logits, noise)
@@ -93,7 +93,7 @@ class ContextDrafter(DraftSession):
         )
 
     def _log_q(self, nodes: list[Branch], logits: Tensor) -> Tensor:
-        """log q [n, vocabulary] of the nodes with these logits; it is also stored in each node."""
+        """log q [n, vocabulary] of the nodes with these logits. Each node also stores its row of it."""
         log_q = log_probs(logits, self.sampling, self.vocab_size)
         for node, row in zip(nodes, log_q, strict=True):
             node.log_q = row
@@ -103,7 +103,7 @@ class ContextDrafter(DraftSession):
         return self.score(nodes, [node.token_id for node in nodes], [node.parent for node in nodes])
 
     def _as_drafted(self, root: Branch, branches: list[Branch]) -> Drafted:
-        """The tree of the root and these nodes as a `Drafted`, in level order."""
+        """A `Drafted` of the tree with the root and these nodes, in level order."""
         taken_ids, order, parents = {id(node) for node in branches}, [root], [-1]
         for row, node in enumerate(order):  # the list grows while it is read: breadth first
             children = [child for child in node.children or () if id(child) in taken_ids]

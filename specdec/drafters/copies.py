@@ -1,19 +1,19 @@
-"""Drafts a path copied from the text, in addition to the draft model's tree. The target must score the
-copied tokens, but they need no forward pass of the draft model.
+"""Drafts a path copied from the text, in addition to the draft model's tree. The target must score copied
+tokens, but the draft model needs no forward pass for them.
 
 The path repeats the tokens that followed the last earlier occurrence of the text's longest repeated suffix.
-Where the path and the model's tree agree, they share nodes; the rest of the path hangs below the last shared
-node. The path ends where its tokens become too unlikely to be accepted, estimated from earlier copies in this
-text. If at least as many tokens of the path are expected to be accepted as the model's tree is deep, the
-model does not draft in that round. With "auto" it does not draft either if its tokens are not worth their
-time beside the path, because they help only where the path is wrong (`stopping`).
+Where the path and the model's tree have the same tokens, they share nodes; the rest of the path hangs below
+the last shared node. The path ends where acceptance of its tokens becomes too unlikely, estimated from
+earlier copies in this text. If the expected number of accepted tokens of the path is at least the depth of
+the model's tree, the model does not draft in that round. With "auto" it does not draft either if its tokens,
+which help only where the path is wrong, are not worth their time (`stopping`).
 
 Under ERSD the text is that of plain decoding, whatever is drafted. The other rules verify the model's tree as
 if there were no path, so that the token after the last accepted node has the target's distribution. If this
-token is on the path, the target has already computed its distribution after this token, and the next token is
-sampled from it (`methods.copied`). The path, and whether the model drafts, depend only on the text before the
-round, on measured times, and on what happened to drafts at positions that are already decided. So they do not
-depend on noise that is used later (docs/tree_choice.md), and all rules stay lossless with a path.
+token is on the path, the target has already computed the distribution of the token after it, and that token
+is sampled (`methods.copied`). The path, and whether the model drafts, depend only on the text before the
+round, on measured times, and on drafts at positions that are already decided. They do not depend on noise
+that is used later, so all rules stay lossless with a path (docs/tree_choice.md).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from specdec.topology import Topology
 LONGEST = 16
 """The most tokens of a path."""
 _LEAST = 0.3
-"""A path ends before the estimated probability that all its tokens are right falls below this."""
+"""The path ends before the estimated probability that all of its tokens are right falls below this value."""
 _PRIOR = (0.25, 0.5, 0.7, 0.85, 0.9, 0.3)
 """The assumed share of right copies after a repeated suffix of at least 1, 2, 4, 8 and 16 tokens. The last
-value is for places where the other drafter drafted different tokens."""
+value is for a place where the other drafter drafted only other tokens."""
 _APART = len(_PRIOR) - 1
 _PRIOR_COPIES = 4
-"""An assumed share counts as much as this many observed copies."""
+"""Each assumed share counts as much as this many observed copies."""
 
 
 class Copies:
@@ -54,7 +54,7 @@ class Copies:
         self._right = [_PRIOR_COPIES * share for share in _PRIOR]
 
     def follow(self, text_ids: Sequence[int]) -> None:
-        """Read the text: all of it at first, later only new tokens, which show whether copies were right."""
+        """Reads the text's new tokens. Except in the first call, they show whether copies were right."""
         if not self._index.text:
             self._index.follow(text_ids)
         for token_id in text_ids[len(self._index.text) :]:
@@ -65,20 +65,20 @@ class Copies:
 
     def settle(self, start: int, disputed: Sequence[int]) -> None:
         """Count whether the path was right at the first place where the other drafter's tree did not have the
-        path's token. Nothing is counted if the text has left the path before this place.
+        path's token. Nothing is counted if the text differs from the path before this place.
 
-        disputed: the path's tokens, of which the last is at this place. start: the position of the first.
+        disputed: the path's tokens up to and including this place. start: the position of the first token.
         """
         since = self._index.text[start : start + len(disputed)]
         if len(since) == len(disputed) and since[:-1] == disputed[:-1]:
             self._count(_APART, since[-1] == disputed[-1])
 
     def path(self, most: int, apart: int | None = None) -> tuple[list[int], list[float]]:
-        """The tokens of the path, at most `most`, and for each the probability that this token and all before
-        it on the path are right.
+        """The tokens of the path, at most `most`, and for each token the probability that it and all tokens
+        before it on the path are right.
 
-        apart: the index of the first token that the other drafter's tree does not have, though it has others
-        at this place; None if there is no such token.
+        apart: the index of the first token that the other drafter's tree does not have, although the tree has
+        other tokens at this place; None if there is no such token.
         """
         tokens, chances = list[int](), list[float]()
         length, copy = self._longest()
@@ -92,7 +92,7 @@ class Copies:
         return tokens, chances
 
     def share(self, length: int) -> float:
-        """The estimated share of right copies after a repeated suffix of this length (1 or more)."""
+        """The estimated share of right copies after a repeated suffix of this length, 1 or more."""
         return self._share(_kind(length))
 
     def _share(self, kind: int) -> float:
@@ -103,7 +103,7 @@ class Copies:
         self._right[kind] += right
 
     def _longest(self) -> tuple[int, Iterator[int]]:
-        """The length of the text's longest repeated suffix, and its copied continuation."""
+        """The length of the text's longest repeated suffix, and the tokens that followed it, without end."""
         match = self._index.whole_text.shorter
         return (match.length, self._index.after(match)) if match else (0, iter(()))
 
@@ -115,7 +115,7 @@ def _kind(length: int) -> int:
 class CopyingDrafter:
     """A `Drafter` that adds copied paths to the trees of another drafter.
 
-    beside: the other drafter. A path is copied even if the text is too long for the other drafter.
+    beside: the other drafter. Paths are copied even if the text is too long for it.
     """
 
     def __init__(self, beside: Drafter, stopping: Stopping):
@@ -132,7 +132,7 @@ class CopyingDrafter:
     def draft(
         self, text_ids: Sequence[int], topology: Any, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
-        """Drafts a path, and the other drafter's tree unless enough of the path is expected to be right."""
+        """Drafts a path, and the other drafter's tree unless enough tokens of the path are likely right."""
         self._copies.follow(text_ids)
         if self._disputed:
             self._copies.settle(self._start, self._disputed)
@@ -149,15 +149,15 @@ class CopyingDrafter:
         return drafted
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Pass the accepted nodes on to the other drafter, without the copied ones."""
+        """Commits the accepted nodes in the other drafter, except copied ones, which it does not have."""
         self.beside.commit([own for row in rows if (own := self._rows[row]) is not None])
 
 
 def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | None]]:
-    """The drafted tree with a copied path added at its root, and for each row (node) of the new tree its row
-    in the old one, or None if the path added it.
+    """The drafted tree with a copied path added at its root. Also, for each row (node) of the new tree, its
+    row in the old tree; None for a node that the path added.
 
-    An added node is its parent's last child.
+    An added node is the last child of its parent.
     """
     row, shared = shared_with(drafted, path)
     num_drafted = len(drafted.token_ids)
@@ -186,8 +186,8 @@ def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | N
 
 
 def shared_with(drafted: Drafted, path: Sequence[int]) -> tuple[int, int]:
-    """Follows a path of tokens from the root as far as the drafted tree has it. Returns the row of the last
-    node that both have, and the number of tokens up to this node."""
+    """Follows a path of tokens from the root as far as the drafted tree has its tokens. Returns the row of
+    the last node on the path that the tree has, and the number of tokens up to this node."""
     row, shared = 0, 0
     while shared < len(path) and (child := drafted.child(row, path[shared])) is not None:
         row, shared = child, shared + 1

@@ -1,10 +1,10 @@
 """Drafting with children that are independent draws from q. Equal draws become one node.
 
-If a node has n children in the topology, its drafted children are the distinct tokens among n draws. These
-are the first arrivals, as in `model`, but perhaps fewer than n. Nodes below a missing child are not drafted.
+For a node with n children in the topology, n tokens are drawn, and the distinct ones are its children: the
+first arrivals, as in `model`, but perhaps fewer than n. Nodes below a missing child are not drafted.
 
-Let every token i arrive again and again, after waits that are exponential with rate q_i. Then the sequence of
-all arrivals is a sequence of independent samples of q. Its distinct tokens, in the order of their first
+Let every token i arrive again and again, after waits that are exponential with rate q_i. Then all
+arrivals, in order, are independent samples of q. The distinct tokens among them, in the order of their first
 arrivals, are the arrivals of the race without replacement.
 """
 
@@ -28,14 +28,14 @@ _LARGEST = 700.0  # the exponential of a larger number may overflow
 class IndependentDrafter(ModelDrafter):
     """A `Drafter` that runs the draft model with independent draws, keyed by (seed, position)."""
 
-    _draws: dict[Node, list[int]]  # tokens of each node's draws
+    _draws: dict[Node, list[int]]  # for each node, the tokens that were drawn
 
     def draft(
         self, text_ids: Sequence[int], topology: Topology, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
         """Drafts a tree from independent draws; see `Drafter.draft`.
 
-        `Drafted.draws` lists all draws of each node, also equal ones.
+        `Drafted.draws` lists all draws of each node, including repeated tokens.
         """
         self._draws = {}
         drafted = yield from super().draft(text_ids, topology, depth, noise)
@@ -48,7 +48,7 @@ class IndependentDrafter(ModelDrafter):
     def _children(
         self, topology: Topology, rows: Sequence[int], logits: Tensor, noise: PositionNoise
     ) -> tuple[Orders, Tensor]:
-        """The distinct tokens among each row's draws. There is one draw for each child in the topology."""
+        """For each row, the distinct tokens among its draws. Each child in the topology is one draw."""
         orders, weights = super()._children(topology, rows, logits, noise)
         depth = topology.depths[rows[0]]
         log_waits = noise.log_waits(depth, topology.widths[depth])
@@ -66,11 +66,11 @@ def with_replacement(
 ) -> list[int]:
     """Independent samples of q, as many as there are numbers in log_e.
 
-    The race continues after its first arrivals: a token that has arrived starts again, and arrives once more
-    after e / q. The tokens in the order of all these arrivals are independent samples. tokens: the first
-    arrivals of the race, as many as samples, or fewer if q has less support. log_times, log_q: logarithms of
-    these tokens' arrival times and of their q; both may be off by the same constant. log_e: logarithms of the
-    exponentials e of later arrivals (`PositionNoise.log_waits`).
+    The race continues after its first arrivals: each token that has arrived arrives again after another wait
+    e / q. All arrivals in order are independent samples. tokens: the first arrivals of the race, as many as
+    samples, or fewer if q has less support. log_times, log_q: logarithms of these tokens' arrival times and
+    of their q; the same constant may be added to all of them. log_e: logarithms of the exponentials e of
+    later arrivals (`PositionNoise.log_waits`).
     """
     earliest = min(log_times)
     waiting = [(_exp(time - earliest), place) for place, time in enumerate(log_times)]

@@ -1,4 +1,4 @@
-"""Drafting by the draft model on a GPU: no level waits until the host has read the tokens of the level above.
+"""Drafting by the draft model on a GPU. The host launches all levels before it reads their tokens.
 
 host  launch level 1, launch level 2, launch level 3, ..., read all tokens
 GPU          level 1 |        level 2 |        level 3
@@ -22,8 +22,8 @@ from specdec.topology import Topology
 
 
 class LateDrafter(ModelDrafter):
-    """A `ModelDrafter` that reads all tokens of its tree in one transfer. It drafts level by level if
-    `stopping` decides after each level whether to go on."""
+    """A `ModelDrafter` that reads all tokens of its tree in one transfer. But if `stopping` has a price for a
+    level, it drafts like `ModelDrafter`, because each decision to go on needs the level's tokens."""
 
     def draft(
         self, text_ids: Sequence[int], topology: Topology, depth: int, noise: PositionNoise
@@ -70,7 +70,7 @@ def _tokens(topology: Topology, above: Sequence[int], rows: Sequence[int], first
 
 
 def _by_row(topology: Topology, root_id: int, orders: Sequence[list[int]]) -> dict[int, int]:
-    """The token of each row whose ancestors have tokens. orders: arrivals for each row with children.
+    """The token of each row whose ancestors have tokens. orders: the arrivals of each row with children.
 
     ValueError if logits are broken.
     """

@@ -1,4 +1,4 @@
-"""Drafting by the draft model, level by level along a fixed topology."""
+"""Drafting by the draft model, level by level along a given topology."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from specdec.race import FEW, PositionNoise
 from specdec.topology import Topology
 
 _LAG = 4
-"""The most tokens that the first forward pass of a round reads: the root, and tokens before it that the cache
-lacks. If more are missing, those before the root are prefilled."""
+"""The most tokens that the first forward pass of a round reads: the root, and the tokens before it that the
+cache lacks. If more tokens are missing, all tokens before the root are processed separately first."""
 _PIECE = 256
-"""The most tokens of such a prefill in one request, because the table of ancestors of a forward pass grows
-with the square of its number of tokens."""
+"""The most tokens of one request of this separate processing, because the table of ancestors of a forward
+pass grows with the square of its number of tokens."""
 
 Orders = list[list[int]]
-"""For each of several rows, the tokens for its children, in order. A row may have more or fewer tokens than
+"""For each of several rows, the tokens for its children, in order. There may be more or fewer tokens than
 children."""
 
 
 class DraftSession:
     """The draft model's cache, and the nodes of the current round's tree that the model has scored.
 
-    The cache lags behind the text: an accepted leaf was never scored by the draft, and neither was the last
-    token of a round. Each round starts by scoring these one or two tokens, the last of which is the root.
+    The cache lags behind the text, because the draft never scores the leaves of its tree or the last token of
+    a round. Each round starts by scoring the one or two missing tokens, the last of which is the new root.
     """
 
     def __init__(self, model: Model, vocab_size: int, sampling: Sampling):
         self.model, self.vocab_size, self.sampling = model, vocab_size, sampling
         self.session = model.session()
-        self._numbers: dict[Hashable, int] = {}  # node -> its number among the session's pending nodes
+        self._numbers: dict[Hashable, int] = {}  # for each node, its number among the session's pending nodes
         self._lag = self._scored = 0
 
     def prompt_session(self, length: int) -> Session | None:
@@ -49,7 +49,7 @@ class DraftSession:
 
     def room(self, length: int, depth: int) -> int:
         """The largest depth, at most `depth`, of a tree that fits into the draft's context after a text of
-        this length. The draft scores all levels except the last."""
+        this length. The last level needs no room, because the draft never scores it."""
         return max(min(depth, self.model.context_length - length + 1), 0)
 
     def score_root(self, text_ids: Sequence[int], root: Hashable = 0) -> Requesting[Tensor]:
@@ -58,7 +58,7 @@ class DraftSession:
         Returns the logits [1, vocabulary or more] after the root.
         """
         lag = text_ids[self.session.length :]
-        if len(lag) > _LAG:  # the draft has not drafted for some rounds
+        if len(lag) > _LAG:  # the draft has not drafted in the last rounds
             *before, root_id = lag
             for first in range(0, len(before), _PIECE):
                 yield Request(self.session, before[first : first + _PIECE], None)
@@ -81,13 +81,13 @@ class DraftSession:
         return (yield from self._forward(token_ids, above))
 
     def rename(self, rows: Mapping[Any, int]) -> None:
-        """From now on, identify each scored node by its row number. Nodes that `rows` lacks are forgotten."""
+        """From now on, scored nodes have these row numbers as names. Nodes not in `rows` are forgotten."""
         self._numbers = {rows[node]: n for node, n in self._numbers.items() if node in rows}
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Commits the tokens that the cache lacked before the round, and the accepted nodes.
+        """Commits the tokens that the cache lacked before the round, and the accepted nodes to the cache.
 
-        An accepted leaf is left out, because the draft never scored it. rows: those of accepted nodes.
+        An accepted leaf is left out, because the draft never scored it. rows: those of the accepted nodes.
         """
         scored = [self._numbers[row] for row in rows if row in self._numbers]
         self.session.commit([*range(self._lag), *scored])
@@ -141,17 +141,17 @@ class ModelDrafter(DraftSession):
         return self.drafted(topology, tokens, logits, raced)
 
     def fitting(self, text_ids: Sequence[int], topology: Topology, depth: int) -> Topology:
-        """The topology, cut to this depth, to the draft's context, and to a recorded depth."""
+        """The topology, cut to this depth, to the draft's context, and to the depth that a record gives."""
         topology = topology.limited(self.room(len(text_ids), depth))
         return topology if self.stopping.depth is None else topology.limited(self.stopping.depth)
 
     def _children(
         self, topology: Topology, rows: Sequence[int], logits: Tensor, noise: PositionNoise
     ) -> tuple[Orders, Tensor]:
-        """For each of these rows, all of one depth, its first arrivals under q; and the log-weights of its
-        race (`probs.race_weights`).
+        """For each row: the tokens that arrive first under q, at least as many as the row has children in the
+        topology; and the log-weights of its race (`probs.race_weights`), [rows, vocabulary].
 
-        logits: [rows, vocabulary or more]. log-weights: [rows, vocabulary].
+        rows: nodes of one depth. logits: those after each row, [rows, vocabulary or more].
         """
         races = noise.races([topology.path(row) for row in rows])
         count = topology.widths[topology.depths[rows[0]]]
@@ -159,29 +159,29 @@ class ModelDrafter(DraftSession):
         if weights is None:
             weights = log_probs(logits, self.sampling, self.vocab_size)
         orders = races.arrivals(weights, count)
-        # Broken logits shorten an order of up to `FEW` arrivals, but perhaps not a longer one. `log_probs`
-        # raises a ValueError for broken logits, but not if q only has too little support.
+        # Broken logits always shorten orders of up to `FEW` arrivals, but not always longer ones. `log_probs`
+        # raises a ValueError for broken logits. It raises none if q merely has too little support.
         if self.sampling.keeps_all and (count > FEW or any(len(order) < count for order in orders)):
             log_probs(logits, self.sampling, self.vocab_size)
         return orders, weights
 
     def _confidence(self, rows: Sequence[int], logits: Tensor, orders: Orders) -> dict[int, float]:
-        """For each row, the draft's probability of its first child. The temperature is 1, because a lower
-        temperature would hide how sure the draft is. logits, orders: one entry per row."""
+        """For each row, the draft's probability of its first child at temperature 1: a lower temperature
+        would hide how sure the draft is. logits, orders: one entry for each row."""
         # logsumexp would take six times as long if some logits are -inf
         probabilities = logits.float().softmax(-1)
         first = probabilities[range(len(rows)), [order[0] for order in orders]]
         return dict(zip(rows, first.tolist(), strict=True))
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Commits the accepted rows, and learns from them at which level to stop drafting."""
+        """Commits the accepted rows. `stopping` learns from them at which level to stop drafting."""
         super().commit(rows)
         self.stopping.learn(rows)
 
     def drafted(
         self, topology: Topology, tokens: dict[int, int], logits: dict[int, Tensor], raced: dict[int, Tensor]
     ) -> Drafted:
-        """The drafted tree, without rows that have no token because their parent's q has too few tokens.
+        """The drafted tree. Rows without a token, whose parent's q has too few tokens, are left out.
 
         tokens, logits, raced: by row of `topology`.
         """
@@ -197,5 +197,5 @@ class ModelDrafter(DraftSession):
     def log_q(
         self, rows: Sequence[int], logits: Mapping[int, Tensor], raced: Mapping[int, Tensor]
     ) -> LazyLogProbs:
-        """log q for each of these rows. logits, raced: by row; leaves have none."""
+        """log q for each of these rows. logits, raced: by row; leaves are not in them."""
         return LazyLogProbs([logits.get(row) for row in rows], self.sampling, self.vocab_size, raced)

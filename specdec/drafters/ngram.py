@@ -13,7 +13,7 @@ from specdec.topology import Topology
 class NGram:
     """Drafts the tokens that followed the last earlier occurrence of the text's longest repeated suffix.
 
-    The draft is one sequence of tokens without probabilities. shortest: the fewest tokens of such a suffix.
+    The draft is one sequence of tokens without probabilities. shortest: the least length of the suffix.
     """
 
     def __init__(self, shortest: int = 1):
@@ -28,7 +28,7 @@ class NGram:
     def propose(self, text_ids: Sequence[int], topology: Topology) -> list[list[int]]:
         """A list of at most one continuation. Its length is that of the topology's path of first children.
 
-        A copy that reaches the text's end continues with the tokens it has copied.
+        At the text's end, the continuation goes on with its own first tokens.
         """
         self._index.follow(text_ids)
         match = self._index.whole_text.shorter

@@ -6,13 +6,13 @@ A user's drafter is an object with one of two methods, and perhaps a `name`:
                                     Together they must fit into the topology: no node may have more children
                                     than in the topology. The list may be empty.
     distribution(text_ids, drafted_ids)
-                                    weights of the token that follows the text and these drafted tokens, by
-                                    token id, not normalised. They may be empty. Drafts are sampled from them.
+                                    weights, by token id, of the token that follows the text and these drafted
+                                    tokens; not normalised, perhaps empty. Drafts are sampled from them.
 
-A function is taken as the method `propose`. If the object has a method `new_run()`, each run uses the object
+A function is used as the method `propose`. If the object has a method `new_run()`, each run uses the object
 that `new_run()` returns, which may keep an index of this run's text.
 
-Under ERSD the text is that of autoregressive decoding whatever is proposed. Under GSD proposals are tokens
+Under ERSD the text is that of autoregressive decoding, whatever is proposed. Under GSD, proposals are tokens
 drafted without probabilities: p is sampled once, and a proposed token is accepted if it is the sample.
 """
 
@@ -53,8 +53,8 @@ Drafting = Proposer | Estimator | str
 
 
 def as_object(drafter: Any) -> Proposer | Estimator:
-    """A user's drafter as an object: a function becomes an object with `propose`. ValueError for a
-    class, or for an object that has neither method."""
+    """A user's drafter as an object: a function becomes an object with `propose`. ValueError for a class, and
+    for an object that has neither of the two methods."""
     if isinstance(drafter, type):
         raise ValueError(f"drafter = {drafter!r:.60} is a class; give one of its objects")
     methods = ("propose", "distribution")
@@ -76,8 +76,8 @@ def drafter_name(drafter: Drafting) -> str:
 
 
 def drafter_of_user(drafter: Any, vocab_size: int, sampling: Sampling) -> Drafter:
-    """The `Drafter` of one run, made from a user's checked object. ValueError if its `new_run` returns no
-    drafter."""
+    """The `Drafter` of one run, made from a user's checked object. ValueError if the object's `new_run`
+    returns no drafter."""
     name = drafter_name(drafter)
     new = drafter.new_run() if hasattr(drafter, "new_run") else drafter
     if new is None or isinstance(new, str):
@@ -88,7 +88,7 @@ def drafter_of_user(drafter: Any, vocab_size: int, sampling: Sampling) -> Drafte
 
 
 class ProposedDrafter(NoDrafter):
-    """A `Drafter` of one run that asks a user's `Proposer`. It has no cache."""
+    """The `Drafter` of one run that calls a user's `Proposer`. It has no cache."""
 
     def __init__(self, user: Any, name: str, vocab_size: int, sampling: Sampling):
         self.user, self.name, self.vocab_size, self.sampling = user, name, vocab_size, sampling
@@ -115,8 +115,8 @@ class ProposedDrafter(NoDrafter):
         topology: Topology,
         noise: PositionNoise,  # noqa: ARG002
     ) -> tuple[dict[int, int], dict[int, Tensor]]:
-        """The token of each drafted row of the topology, and log q of rows with children; a `Proposer` has
-        no q. Continuations share nodes as far as their tokens agree."""
+        """The token of each drafted row of the topology, and log q for rows with children; it is empty for a
+        `Proposer`. Two continuations share nodes as long as their tokens are equal."""
         proposed = self.user.propose(tuple(text_ids), topology)
         if isinstance(proposed, str) or not isinstance(proposed, Iterable):
             raise ValueError(
@@ -143,7 +143,7 @@ class ProposedDrafter(NoDrafter):
 
 
 class EstimatedDrafter(ProposedDrafter):
-    """A `Drafter` of one run that asks a user's `Estimator` for distributions q.
+    """The `Drafter` of one run that calls a user's `Estimator` for distributions q.
 
     A node's children are the tokens that arrive first in the race under q.
     """
@@ -168,7 +168,7 @@ class EstimatedDrafter(ProposedDrafter):
         return tokens, log_q
 
     def _log_weights(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> Tensor | None:
-        """Logarithms of the weights, [vocabulary]; None if all are 0."""
+        """Logarithms of the user's weights, [vocabulary]; None if all weights are 0."""
         by_user, where = self.user.distribution(text_ids, drafted_ids), f"{self.name}: distribution()"
         if not isinstance(by_user, Mapping):
             raise ValueError(f"{where} gave {by_user!r:.60}, which are not weights by token id")
@@ -186,7 +186,7 @@ class EstimatedDrafter(ProposedDrafter):
 
 
 def _child(topology: Topology, tokens: Mapping[int, int], row: int, token_id: int, where: str) -> int:
-    """The row's child with this token; if there is none, its first child without a token."""
+    """The row's child that has this token, else its first child without a token; else ValueError."""
     children = topology.children[row]
     for child in children:
         if tokens.get(child, token_id) == token_id:

@@ -1,11 +1,11 @@
 """Decides where the draft model stops. A further level of a tree is drafted only if it is worth its time.
 
-A tree of "auto" fits the average round, but a draft model is sure of some tokens and guesses others. The
-probability that it gives to a drafted token, at temperature 1, tells them apart. `Stopping` learns from the
-verified nodes of a run how often tokens of each probability are accepted. It compares the expected number of
-accepted tokens in the next level with the price of that level. Beside a path that was copied from the text
-(`copies`), the model's tokens count only where the path is wrong. The model rests if no number of levels is
-worth its price. After some rounds it drafts once, because only its drafts show how good they are.
+A tree of "auto" fits the average round, but a draft model is sure of some tokens and guesses others. This
+shows in the probability that it gives to a drafted token at temperature 1. `Stopping` learns from the
+verified nodes of a run how often tokens of each class of probability are accepted. It compares the expected
+number of accepted tokens in the next level with the price of that level. Beside a path that was copied from
+the text (`copies`), the model's tokens count only where the path is wrong. If no number of levels is worth
+its price, the model pauses. After each pause it drafts once, because only this shows how good its drafts are.
 
 Whether a level is drafted depends on the levels above it and on verified nodes of earlier rounds. It does not
 depend on the level's own draws or on later ones, so all rules stay lossless (docs/tree_choice.md), and ERSD's
@@ -21,26 +21,26 @@ from typing import NamedTuple
 from specdec.topology import Topology
 
 _EDGES = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99)
-"""Probabilities that divide the drafted tokens into classes."""
+"""Probabilities at the borders between the classes of drafted tokens."""
 _ASSUMED = tuple(0.3 + 0.67 * (low + high) / 2 for low, high in zip((0, *_EDGES), (*_EDGES, 1), strict=True))
-"""For each class, the share of its tokens that is assumed to be accepted."""
+"""For each class, the share of its tokens that is assumed to be accepted before any are observed."""
 _PRIOR = 6.0
-"""An assumed share counts as much as this many observed tokens."""
+"""Each assumed share counts as much as this many observed tokens."""
 _MEMORY = 32.0
-"""When more tokens than this are counted, their counts are halved, because a text changes."""
+"""When more tokens than this are counted in a class, its counts are halved, so that they follow the text."""
 _SHORT_PAUSE, _LONG_PAUSE, _SURE = 6, 16, 0.8
-"""In a pause, copied paths replace the draft model for `_SHORT_PAUSE` rounds. Then the model drafts once to
-show whether resting is still right, but not while the first copied token is right with a probability of
-`_SURE` or more. Each further pause is twice as long, up to `_LONG_PAUSE`."""
+"""In a pause, copied paths replace the draft model for `_SHORT_PAUSE` rounds. The model then drafts once to
+test whether a further pause is right. This waits while the first copied token is right with a probability of
+`_SURE` or more. Each further pause is twice as long as the one before, up to `_LONG_PAUSE`."""
 _LATER = 0.3
-"""The probability that a later sibling is accepted if no earlier one was. It is assumed, not learnt, because
-later siblings matter little."""
+"""The probability that a later sibling is accepted if no earlier sibling was. It is assumed, not learnt,
+because later siblings matter little."""
 
 
 class Price(NamedTuple):
-    """The expected number of accepted tokens that makes a further level worth its time: `level` for the draft
-    model's forward pass, plus `node` for each node of the level. accepted: the share of first children that
-    were accepted in this and earlier runs of the pair."""
+    """The numbers of expected accepted tokens that are worth the time of a further level: `level` for the
+    draft model's forward pass, and `node` for each node of the level. accepted: the share of first children
+    that were accepted, in this run and in earlier runs of the pair."""
 
     level: float
     node: float
@@ -48,12 +48,12 @@ class Price(NamedTuple):
 
 
 class Stopping:
-    """Decides in one run, level by level, whether the draft model continues.
+    """Decides in one run, level by level, whether the draft model continues its tree.
 
     price: the price of a further level. If it is None, every tree is drafted to its end, and nothing is
-    learnt. recorded: the depth at which the draft stopped in an earlier run that is now repeated. depth: the
-    depth at which the latest tree was cut, 0 if only a copied path was drafted. Both are None for a tree that
-    is not cut.
+    learnt. recorded: the depth at which the draft stopped in the recorded run that is now repeated. depth:
+    the depth at which the latest tree was cut; 0 if only a copied path was drafted. `recorded` and `depth`
+    are None for a tree that is not cut.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Stopping:
         self._acceptance: dict[int, float] = {}
         self._firsts: dict[int, tuple[int, int]] = {}  # row -> its first child, and the class of its token
         self._copied: Sequence[float] = ()
-        self._any = [0.0, 0.0]  # the same counts for first children of all classes, without an assumed share
+        self._any = [0.0, 0.0]  # the same counts for the first children of all classes together
         self._rounds_paused, self._pause = 0, _SHORT_PAUSE
 
     def begin(self) -> None:
@@ -74,14 +74,14 @@ class Stopping:
         self._copied = ()
 
     def starts(self, topology: Topology, copied: Sequence[float]) -> bool:
-        """Whether the draft model drafts at all beside a path that was copied from the text.
+        """Whether the draft model drafts at all in this round, beside a path that was copied from the text.
 
-        copied: for each token of the path, the probability that this token and all before it are right, so
-        that the model's tokens of that depth are of no use; empty without a path.
+        copied: for each token of the path, the probability that this token and all tokens before it are
+        right, in which case the model's tokens of the same depth are useless; empty without a path.
         """
         self._copied = copied
         if not copied:
-            self.depth = self.depth or None  # a recorded pause (0) ends where no path is copied
+            self.depth = self.depth or None  # a recorded pause (0) ends in a round without a copied path
         elif self.depth is None and self.price and not self._pays(topology, self.price, 0, 1.0):
             if self._rounds_paused < self._pause or copied[0] >= _SURE:
                 self.depth, self._rounds_paused = 0, self._rounds_paused + 1
@@ -94,8 +94,8 @@ class Stopping:
         return self.depth != 0
 
     def _pays(self, topology: Topology, price: Price, depth: int, reach: float) -> bool:
-        """Whether the next levels below this depth, one or more of them, are together worth their price.
-        Tokens count only where the copied path is wrong.
+        """Whether the next levels below this depth, any number of them, are together worth their price. Their
+        tokens count only where the copied path is wrong.
 
         reach: the expected number of accepted nodes of this depth.
         """
@@ -110,8 +110,8 @@ class Stopping:
         return False
 
     def drawn(self, topology: Topology, first: Mapping[int, float]) -> None:
-        """Estimates the acceptance of the children of some rows. first: for each row, the draft model's
-        probability of its first child, at temperature 1."""
+        """Estimates the acceptance of the children of some rows. first: for each row, the probability at
+        temperature 1 that the draft model gives to the row's first child."""
         for row, probability in first.items():
             children, number = topology.children[row], bisect(_EDGES, probability)
             self._firsts[row] = children[0], number
@@ -123,7 +123,7 @@ class Stopping:
 
     def worth(self, topology: Topology, rows: Sequence[int]) -> bool:
         """Whether the children of these rows, all of one depth, are worth their price. Beside a copied path,
-        deeper levels count too, because the path may become wrong there."""
+        deeper levels count too, because the path may become wrong only there."""
         assert self.price is not None, "levels without a price are drafted always"
         reach = sum(self._acceptance[row] for row in rows)
         if self._copied:
@@ -133,7 +133,7 @@ class Stopping:
         return right / trials * reach > price
 
     def rename(self, rows: Mapping[int, int]) -> None:
-        """Renumber the rows of the tree. rows: {old number: new number}; rows that it lacks are forgotten."""
+        """Renumbers the rows of the tree. rows: {old number: new number}; rows not in it are forgotten."""
         self._firsts = {
             rows[row]: (rows[child], number) for row, (child, number) in self._firsts.items() if row in rows
         }

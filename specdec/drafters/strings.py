@@ -1,9 +1,9 @@
-"""A draft model with another tokenizer continues the text in its own tokens. The continuation, in the
-target's tokens, is the drafted path.
+"""A draft model with another tokenizer continues the text in its own tokens. Its continuation, translated
+into the target's tokens, is the drafted path.
 
-The draft may use any of its tokens, also those whose strings are not tokens of the target. The tokens of such
-a path have no q, so only ERSD, which allows any proposal, can verify it. A draft token races with the
-exponential of the target token that begins its string, because ERSD accepts a token that wins both races.
+The draft may use any of its tokens, even if the token's string is not a token of the target. The tokens of
+the path have no q, so only ERSD, which allows any proposal, can verify them. ERSD accepts a token that wins
+both races. Therefore a draft token uses the exponential of the target token with which its string begins.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from specdec.topology import Topology
 _MOST = 4
 """The most draft tokens per token of the path. One target token may be several draft tokens."""
 _CANDIDATES = 16
-"""How many of the likeliest draft tokens race for one place of the path."""
+"""The number of likeliest draft tokens that take part in the race for one place of the path."""
 
 
 def check_strings(method: str, target: Model, draft: Model | None, topology: Any) -> None:  # noqa: ARG001
     """ValueError if strings can't be drafted with this method, by this draft model or along this topology."""
     if method != "ersd":
-        raise ValueError(f"method = {method!r} needs probabilities of the draft; with strings use 'ersd'")
+        raise ValueError(f"method = {method!r} needs probabilities, which drafted strings lack; use 'ersd'")
     if draft is not None and not isinstance(draft, OtherTokenizerModel):
         raise ValueError(
             "drafter = 'strings' is for a draft model with another tokenizer; "

@@ -12,10 +12,10 @@ class Suffix:
     """An `Estimator` that drafts trees of any topology. Its probabilities come from counts of the tokens that
     followed the text's suffixes earlier in the text.
 
-    This is prediction by partial matching, method C (Moffat 1990). The longest suffix that occurred before
-    gives the counts of the tokens that followed it. Some probability is left for tokens that never followed
-    this suffix: the more different tokens followed it, the more is left. The counts of the next shorter
-    suffix distribute this rest. shortest: suffixes of fewer tokens are not used; 0 uses the empty suffix too.
+    This is prediction by partial matching, method C (Moffat 1990). It starts with the longest suffix that
+    occurred before, and counts the tokens that followed it. Some probability is left for other tokens: the
+    more different tokens followed the suffix, the more is left. The counts of the next shorter suffix
+    distribute it. shortest: suffixes of fewer tokens are not used; 0 allows the empty suffix too.
     """
 
     def __init__(self, shortest: int = 1):
@@ -32,7 +32,7 @@ class Suffix:
         self._index.follow(text_ids)
         state, length = self._longest(drafted_ids)
         weights: dict[int, float] = {}
-        escape = 1.0  # the probability of tokens that did not follow a longer suffix
+        escape = 1.0  # the probability left for tokens that did not follow a longer suffix
         while state is not None and length >= self.shortest:
             counts = {token_id: following.count for token_id, following in state.next.items()}
             total = sum(counts.values()) + len(counts)
@@ -44,7 +44,7 @@ class Suffix:
         return weights
 
     def _longest(self, drafted_ids: Sequence[int]) -> tuple[Occurring | None, int]:
-        """The longest suffix of the text with these drafted tokens that occurred before, and its length."""
+        """The longest suffix of the text and these drafted tokens that occurred before, and its length."""
         state = self._index.whole_text.shorter
         length = state.length if state else 0
         for token_id in drafted_ids:

@@ -1,8 +1,8 @@
 """The arguments of transformers' `generate`, and those that are refused.
 
 If `custom_generate` is a callable, transformers (5.23) drops its own arguments `assistant_model`, `streamer`,
-`tokenizer` and `assistant_tokenizer`, although it needs the tokenizer for stop strings. `hand_over` makes
-transformers keep these arguments and pass them on to our callable.
+`tokenizer` and `assistant_tokenizer`, although it needs the tokenizer for stop strings itself. After
+`hand_over`, transformers keeps these arguments, and also passes them to our callable.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ ONLY: dict[str, tuple[Any, ...]] = {
     "compile_config": (None,),
     "token_healing": (None, False),
 }
-"""Entries of a generation configuration that decoding does not support, with the values that turn them off.
-transformers' own defaults are among these values. ARGUMENTS.md lists all arguments."""
+"""Entries of a generation configuration that decoding does not support, with the values that turn each off.
+transformers' defaults are among these values. ARGUMENTS.md lists all arguments."""
 
 UNASKED_TOKENS = (None, 20)
-"""Values of num_assistant_tokens that count as not set by the user; 20 is transformers' default."""
+"""Values of num_assistant_tokens that the user did not set: 20 is transformers' default."""
 
 
 def hand_over(own: Callable[..., Any]) -> None:
@@ -72,7 +72,7 @@ def hand_over(own: Callable[..., Any]) -> None:
 
 
 def check_supported(config: GenerationConfig, model_kwargs: Mapping[str, Any], synced_gpus: bool) -> None:
-    """ValueError names the first argument of `generate` that specdec does not support."""
+    """ValueError names the first argument of `generate` whose value specdec does not support."""
     for name, allowed in ONLY.items():
         value = getattr(config, name, None)
         if not any(value is each or value == each for each in allowed):
@@ -97,14 +97,14 @@ def _check_model_kwargs(model_kwargs: Mapping[str, Any]) -> None:
 
 
 class Prompt(NamedTuple):
-    """One prompt of a batch: the token ids of its padding and those of its text."""
+    """One prompt of a batch, as the token ids of its padding and of its text."""
 
     padding: list[int]
     text_ids: list[int]
 
 
 def _is_given(cache: Any) -> bool:
-    """Whether the user gave this cache. Otherwise transformers passes an empty one."""
+    """Whether the user gave this cache. If the user gives none, transformers passes an empty cache."""
     if getattr(cache, "_is_user_defined", False):
         return True
     try:
@@ -116,8 +116,8 @@ def _is_given(cache: Any) -> bool:
 def prompts_of(input_ids: Tensor, model_kwargs: Mapping[str, Any]) -> list[Prompt]:
     """The padding and the text of each prompt (row) in input_ids [rows, n].
 
-    ValueError if the attention mask hides anything but padding on the left, or if the position ids of a row
-    do not count from 0.
+    ValueError if the attention mask hides more than padding on the left, or if the position ids of a row do
+    not count from 0.
     """
     if not input_ids.shape[1]:
         raise ValueError("inputs_embeds is not supported by specdec.custom_generate; give input_ids")
@@ -139,4 +139,4 @@ def _check_positions(position_ids: Tensor | None, mask: Tensor) -> None:
     usual = mask.long().cumsum(-1) - 1
     positions = position_ids.to(mask.device).expand(*position_ids.shape[:-2], *mask.shape)
     if not ((positions == usual) | ~mask).all():
-        raise ValueError("position_ids others than 0, 1, 2, ... are not supported by specdec.custom_generate")
+        raise ValueError("position_ids other than 0, 1, 2, ... are not supported by specdec.custom_generate")

@@ -2,9 +2,9 @@
 
     target.generate(**inputs, custom_generate=specdec.custom_generate, assistant_model=draft, seed=0)
 
-The loop does what transformers' own (`GenerationMixin._sample`) does: it appends one token to each row of the
-batch, then calls the stopping criteria and the streamer. The tokens come from one run of speculative decoding
-per row, which may be some tokens ahead.
+The loop does what transformers' own loop (`GenerationMixin._sample`) does: it appends one token to each row
+of the batch, then calls the stopping criteria and the streamer. The tokens of each row come from a run of
+speculative decoding, which may already have decoded some further tokens.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def custom_generate(
     seed: int | Sequence[int] | None = None,
     **model_kwargs: Any,
 ) -> SpeculativeOutput | Tensor:
-    """Decode inside `generate`, whose arguments keep their meaning.
+    """Decode inside `generate`. The arguments of `generate` keep their meaning.
 
-    assistant_model: the draft. draft: another name of this argument, with which transformers allows
+    assistant_model: the draft. draft: another name of this argument; with this name, transformers allows
     `num_return_sequences` above 1 and targets with a recurrent state. tokenizer: needed for stop strings, and
     if draft and target score different numbers of tokens. assistant_tokenizer: the draft's, if it differs.
-    method, topology: as in `specdec.stream`. seed: determines all randomness. A single seed is that of the
-    first row, from which the other rows' seeds are derived; a list has one for each row. None draws seeds
-    from torch's generator, so that `transformers.set_seed` applies.
+    method, topology: as in `specdec.stream`. seed: determines all randomness. A single seed is the first
+    row's, and the seeds of the other rows are derived from it; a list has a seed for each row. None draws
+    seeds from torch's generator, which `transformers.set_seed` sets.
 
     Each row of the batch is decoded as if it were alone. Returns the ids [rows, n] of prompts and new tokens,
     padded on the right, or with `return_dict_in_generate` a `SpeculativeOutput`. A ValueError names an
@@ -93,7 +93,7 @@ hand_over(custom_generate)
 class _Loop:
     """transformers' loop over the tokens of all rows.
 
-    scores, logits: tuples with an entry [rows, vocabulary] for each new token; None if not wanted.
+    scores, logits: tuples with an entry [rows, vocabulary] for each new token; None if not requested.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class _Loop:
         self.logits: tuple[Tensor, ...] | None = () if returns and config.output_logits else None
 
     def run(self, input_ids: Tensor, limit: int) -> Tensor:
-        """Decode; return the ids [rows, n] of the prompts with their new tokens. limit: the largest n."""
+        """Decode; return the ids [rows, n] of the prompts and their new tokens. limit: the largest n."""
         unfinished = torch.ones(len(input_ids), dtype=torch.long, device=input_ids.device)
         while unfinished.any() and input_ids.shape[1] < limit:
             active = unfinished if self._pad is not None else torch.ones_like(unfinished)
@@ -160,7 +160,7 @@ def _draft(
 
 
 def _only_one(options: Mapping[str, Any], what: str) -> str | None:
-    """The name of the argument that is not None, or None. ValueError if several arguments set `what`."""
+    """The name of the only argument that is not None; None if all are. ValueError if several are not None."""
     names = [name for name, value in options.items() if value is not None]
     if len(names) > 1:
         raise ValueError(f"{names[0]} and {names[1]} both set {what}: give one of them")
@@ -188,9 +188,9 @@ def _limit(config: GenerationConfig, context_length: int, prompt_length: int) ->
 def _topology(
     topology: Topology | ContextTree | str | None, config: GenerationConfig, draft: PreTrainedModel | None
 ) -> Topology | ContextTree | str | None:
-    """The tree that is drafted; ValueError if several arguments name one.
+    """The tree to draft; None leaves the choice to decoding. ValueError if several arguments set it.
 
-    If no argument names one, the draft's generation configuration may give a number of tokens, as in
+    If no argument sets it, the draft's generation configuration may set a number of tokens, as in
     transformers.
     """
     options = {

@@ -1,10 +1,10 @@
-"""Detects logits processors whose results depend on earlier calls. They would silently give wrong texts.
+"""Detects logits processors whose results depend on earlier calls: their texts would silently be wrong.
 
 Drafting calls a processor on texts that are later rejected. Drafting and verification therefore call a copy
-of the processor. The processor itself is called on the committed texts alone, once each and in their order,
-as in plain decoding. Before a round's tokens are returned, the copy and the processor must have given equal
-results. Copy and processor may share state, for example in a module's variable, which would change both
-results equally. The copy is therefore also called again on a text from before the round.
+of the processor. The processor itself is called only on the committed texts, once each and in order, as in
+plain decoding. Before a round's tokens are returned, the copy's results must equal the processor's results.
+If copy and processor share state, for example in a module's variable, both may change equally. The copy is
+therefore also called again on a text from before the round, and must give the same result.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _DEPTH = 5
 
 
 class Watched:
-    """A `Process` for speculative decoding. It checks that its results on committed texts equal those of
-    plain decoding.
+    """A `Process` for speculative decoding. It checks that its results on committed texts are those of plain
+    decoding.
 
-    ahead: processing by copies of the processors. plain: processing by the processors themselves. names: the
-    processors' names, for error messages.
+    ahead: processes logits by copies of the processors. plain: processes them by the processors themselves.
+    names: the processors' names, for error messages.
     """
 
     def __init__(self, ahead: Process, plain: Process, names: str):
@@ -49,7 +49,7 @@ class Watched:
             self._refuse("other scores than in plain decoding")
 
     def check_again(self, text: Sequence[int], logits: Tensor, answer: Tensor) -> None:
-        """Process the remembered text again and compare the results. Then remember this text instead."""
+        """Process the stored earlier text again and compare the results. Then store this text instead."""
         assert self._previous is not None, "the processor was asked about the round's root"
         old_text, old_logits, old_answer = self._previous
         if not _equal(self._ahead(old_text, old_logits), old_answer):
@@ -69,8 +69,8 @@ def _equal(one: Tensor, other: Tensor) -> bool:
 
 
 def isolated(processor: Any) -> Any:
-    """A copy of a processor that shares no state with it, except models. The variables of its functions are
-    copied, too.
+    """A copy of a processor that shares no state with it, except models. The variables that its functions
+    close over are copied too.
 
     ValueError if the processor can't be copied, like many objects of modules that are written in C or Rust.
     """
@@ -96,7 +96,7 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
 
 
 def _copied_function(function: FunctionType, memo: dict[int, Any]) -> FunctionType:
-    """A copy of the function with own copies of the variables that it closes over, if there are any."""
+    """A copy of the function, with copies of the variables that it closes over."""
     if id(function) in memo:
         return memo[id(function)]
     cells = tuple(CellType() for _ in function.__closure__ or ())
@@ -111,7 +111,7 @@ def _copied_function(function: FunctionType, memo: dict[int, Any]) -> FunctionTy
 
 
 def _share_models(value: Any, memo: dict[int, Any], depth: int = 0) -> None:
-    """Register the models inside an object as their own copies, so that deepcopy does not copy them."""
+    """Register the models inside an object as copies of themselves, so that deepcopy does not copy them."""
     if isinstance(value, torch.nn.Module):
         memo[id(value)] = value
     if depth == _DEPTH or isinstance(value, str | bytes | int | float | Tensor | type | torch.nn.Module):

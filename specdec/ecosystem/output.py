@@ -16,7 +16,7 @@ class SpeculativeOutput(GenerateDecoderOnlyOutput):
     """`GenerateDecoderOnlyOutput` with a record of decoding and the acceptance for each row.
 
     generations: the `specdec.Generation` of each row, without texts. acceptance: counted from these records.
-    Both may include some tokens after the end of a row that a stopping criterion ended.
+    If a stopping criterion ended a row, both may include some tokens after the row's end.
     """
 
     generations: tuple[Generation, ...] | None = None
@@ -26,7 +26,7 @@ class SpeculativeOutput(GenerateDecoderOnlyOutput):
     def of(
         cls, sequences: Any, scores: Any, logits: Any, generations: Sequence[Generation]
     ) -> SpeculativeOutput:
-        """The output with these records, and with the acceptance counted from them."""
+        """The output with these records, and with the acceptance that they show."""
         return cls(
             sequences=sequences,
             scores=scores,

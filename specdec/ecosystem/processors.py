@@ -1,8 +1,8 @@
 """Logits processors of transformers, applied at every node of a tree.
 
-A processor depends on the text before a token. At a node, this is the text so far and the tokens from the
-root to the node. `ProcessedModel` replaces a model of a pair. Its sessions return processed logits. Draft and
-target therefore race with the distributions from which transformers would sample.
+A processor changes the logits after a text. At a node, this text is the text so far, followed by the tokens
+from the root to the node. `ProcessedModel` replaces a model of a pair, and its sessions return processed
+logits. Draft and target therefore race with the distributions from which transformers would sample.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WITH_MEMORY = {
     known.UnbatchedClassifierFreeGuidanceLogitsProcessor: "guidance_scale",
     known.SynthIDTextWatermarkLogitsProcessor: "watermarking_config",
 }
-"""Processors whose results depend on earlier calls, and the argument of `generate` that adds each."""
+"""Processors whose results depend on earlier calls, each with the argument of `generate` that adds it."""
 _BY_INDEX = (
     known.PrefixConstrainedLogitsProcessor,
     known.EncoderRepetitionPenaltyLogitsProcessor,
@@ -43,7 +43,7 @@ not change the distribution."""
 
 
 def native_sampling(processors: LogitsProcessorList, do_sample: bool) -> Sampling | None:
-    """The `Sampling` with the same distribution as these processors; None if no `Sampling` has it."""
+    """The `Sampling` that gives the same distribution as these processors; None if no `Sampling` does."""
     if not do_sample:
         return (
             Sampling(temperature=0) if all(type(p) is known.LogitNormalization for p in processors) else None
@@ -63,14 +63,14 @@ def native_sampling(processors: LogitsProcessorList, do_sample: bool) -> Samplin
 
 
 def _filters_otherwise(warper: Any) -> bool:
-    """Whether a warper keeps a minimum number of tokens, or gives removed tokens another score than -inf."""
+    """Whether a warper keeps a minimum number of tokens, or gives removed tokens a score other than -inf."""
     keeps_some = isinstance(warper, known.TopPLogitsWarper) and warper.min_tokens_to_keep > 1
     return keeps_some or getattr(warper, "filter_value", -math.inf) != -math.inf
 
 
 def check_processors(processors: LogitsProcessorList) -> None:
-    """ValueError if a processor of transformers depends on anything but the text. The module `memory` checks
-    the user's own processors."""
+    """ValueError if a processor of transformers depends on earlier calls. The module `memory` checks the
+    user's own processors."""
     for each in processors:
         if type(each) in _WITH_MEMORY:
             raise ValueError(
@@ -80,14 +80,14 @@ def check_processors(processors: LogitsProcessorList) -> None:
 
 
 def _is_known(processor: Any) -> bool:
-    """Whether a processor is one of transformers' own and calls no function that the user wrote."""
+    """Whether a processor is one of transformers' own, and calls no function that the user wrote."""
     calls = isinstance(processor, known.PrefixConstrainedLogitsProcessor)
     return type(processor).__module__ == known.__name__ and not calls
 
 
 def processes_of_rows(processors: LogitsProcessorList, prompts: Sequence[Prompt]) -> list[Process]:
     """For each row of the batch, a function that applies all processors as if the row were alone. The
-    processors see the row's padding, as in transformers."""
+    processors also get the row's padding, as in transformers."""
     rows = len(prompts)
     plain = [_process_of_row(processors, row, rows, each.padding) for row, each in enumerate(prompts)]
     if all(map(_is_known, processors)):
@@ -108,7 +108,7 @@ def _process_of_row(processors: LogitsProcessorList, row: int, rows: int, paddin
         ids: Any = torch.tensor([[*padding, *text]], device=logits.device)  # [1, n]
         scores: Any = logits.to(torch.float32, copy=True)[None]  # [1, vocabulary]
         for each in own:
-            # processors that are not transformers' own may depend on the index of the row, too
+            # processors that are not transformers' own may also depend on the index of the row
             if type(each) in _BY_INDEX or type(each).__module__ != known.__name__:
                 scores = each(ids.repeat(rows, 1), scores.repeat(rows, 1))[row : row + 1]
             else:
@@ -128,11 +128,11 @@ def _of_row(processor: Any, row: int) -> Any:
 class ProcessedModel:
     """A model whose logits are processed before they are used for drafting or verification.
 
-    process: processes the logits; None leaves them as they are. eos_ids: tokens that end a text if they come
-    after the prompt, which has prompt_length tokens. Texts that continue after such a token are never used,
-    so the processors are not called on them. scored: None, or a list to which the raw logits [vocabulary] of
-    each decided token are added. watched: compares the processed logits of committed texts with those of
-    plain decoding, before the round's tokens are returned; for the target only.
+    process: processes the logits; None leaves them unchanged. eos_ids: tokens that end a text, unless they
+    are among the first prompt_length tokens. Texts that continue after such a token are never used, so
+    processors are not called on them. scored: None, or a list to which the raw logits [vocabulary] of each
+    decided token are added. watched: for the target only; compares the processed logits of committed texts
+    with those of plain decoding before the round's tokens are returned.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class ProcessedModel:
 
     @property
     def arithmetic(self) -> str:
-        """How the model computes logits, before they are processed."""
+        """How the model computes logits. Processing is not part of it."""
         return getattr(self.model, "arithmetic", "")
 
     def session(self) -> Session:
@@ -161,7 +161,7 @@ class ProcessedModel:
 
 
 class _ProcessedSession:
-    """A session of a `ProcessedModel`. It knows the text before each of its nodes."""
+    """A session of a `ProcessedModel`. It stores the text and each node's path, which processors need."""
 
     def __init__(self, model: ProcessedModel):
         self._model, self._session = model, model.model.session()
@@ -186,7 +186,7 @@ class _ProcessedSession:
         self._text += token_ids
 
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
-        """Add n pending nodes; return the processed logits [n, vocabulary] after each."""
+        """Add n pending nodes; return the processed logits [n, vocabulary], one row for each node."""
         logits = self._session.forward(token_ids, parents)
         first = len(self._paths)
         for token_id, parent in zip(token_ids.tolist(), parents, strict=True):

@@ -28,8 +28,8 @@ from specdec.trace import Generation
 class RowOptions(NamedTuple):
     """The settings with which the rows of a batch are decoded.
 
-    drafter: "model" for the draft model, or its replacement. seeds: one for each row. scored: whether the
-    logits of all tokens are kept.
+    drafter: "model" for the draft model, or the drafter that replaces it. seeds: one for each row. scored:
+    whether the target's logits of all tokens are stored.
     """
 
     method: str
@@ -44,8 +44,8 @@ class RowOptions(NamedTuple):
 class Rows:
     """One run for each row of a batch, and the tokens of each run that the caller has not taken yet.
 
-    If a `Sampling` gives the same distribution as the processors, all rows share their forward passes.
-    Otherwise each node's logits go through the processors of its row, and rows decode one by one.
+    If a `Sampling` gives the same distribution as the processors, all rows share their forward passes. If
+    not, each node's logits go through the processors of its row, and the rows are decoded one after another.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Rows:
         return [run.generation for run in self._runs]
 
     def next_tokens(self, active: Sequence[int]) -> list[int]:
-        """The next token of each row marked in `active`; 0 for all others, whose runs this call ends."""
+        """The next token of each row marked in `active`. Other rows get 0, and their runs end."""
         for row, run in enumerate(self._runs):
             if not active[row]:
                 self._end(run)
@@ -89,7 +89,7 @@ class Rows:
         return [ahead.popleft() if need else 0 for ahead, need in zip(self._ahead, active, strict=True)]
 
     def logits(self) -> Tensor:
-        """The target's logits [rows, vocabulary] that decided the last tokens; 0 for ended rows."""
+        """The target's logits [rows, vocabulary] that decided the last tokens; 0 for rows that have ended."""
         assert self._scored is not None
         last = self._count - 1
         rows = [scored[last] if len(scored) > last else None for scored in self._scored]
@@ -97,7 +97,7 @@ class Rows:
         return torch.stack([nothing if logits is None else logits for logits in rows])
 
     def _advance(self, rows: Sequence[int]) -> None:
-        """Decode one round of these rows. Rows that share forward passes with them advance as well."""
+        """Decode one round of these rows. With shared forward passes, all other rows get a round too."""
         if self._batch is None:
             rounds = {id(self._runs[row]): next(self._runs[row]) for row in rows}
         else:
@@ -120,7 +120,7 @@ class Rows:
     def _pair_of_row(
         self, pair: ModelPair, row: int, process: Process | None, prompt_length: int
     ) -> ModelPair:
-        """The pair of models whose logits go through the processors of this row."""
+        """The pair for this row: its models' logits go through the row's processors."""
         processed = copy(pair)
         scored = None if self._scored is None else self._scored[row]
         watched = process if isinstance(process, Watched) else None
@@ -133,7 +133,7 @@ class Rows:
 def _topology(
     pair: ModelPair, prompt: Prompt, processors: LogitsProcessorList, options: RowOptions
 ) -> Topology | ContextTree:
-    """The tree for all rows. "auto" chooses it with only those processors that `Sampling` can replace."""
+    """The tree for all rows. For "auto", only processors that a `Sampling` can replace affect the choice."""
     native = LogitsProcessorList(each for each in processors if type(each) in NATIVE)
     nearest = native_sampling(native, options.do_sample) or Sampling()
     return Run(pair, prompt.text_ids, _settings(options, nearest, 0), options.topology).topology

@@ -1,8 +1,8 @@
 """Wraps models of transformers for decoding. A wrapper is made once and stored with the model.
 
-Wrapping a model runs its self-check, which takes longer than decoding a short text. A model whose weights
-have changed since then is wrapped again. The wrapper is deleted with the model, and is left out when the
-model is copied or pickled.
+Wrapping a model runs its self-check, which takes longer than decoding a short text. If the weights of a model
+have changed since it was wrapped, it is wrapped again. The wrapper is deleted with the model, and is left out
+when the model is copied or pickled.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _NAME = "_specdec_wrapped"
 
 
 class _Wrapped:
-    """A wrapped model, and the measurements of `auto` with each draft.
+    """A wrapped model, and the measurements of "auto" with each draft.
 
-    weights: the result of `_weights` when the model was wrapped. over_target_ids: if the model is a draft
-    with another tokenizer, (target's tokenizer, its own tokenizer, number of target ids, the model made for
-    these). A copy or a pickle of this object is None.
+    weights: the result of `_weights` when the model was wrapped. over_target_ids: for a draft with another
+    tokenizer: (target's tokenizer, its own tokenizer, number of target ids, the model made for these three).
+    A copy or a pickle of this object is None.
     """
 
     def __init__(self, module: PreTrainedModel):
@@ -47,9 +47,9 @@ def wrapped_pair(
 ) -> ModelPair:
     """The pair of these models; its texts end with `eos_ids`. ValueError as from `ModelPair`.
 
-    As in transformers, the target's distribution is over all tokens that it scores. The tokenizer tells how
+    As in transformers, the target's distribution is over all tokens that it scores. The tokenizer says how
     many of these are real tokens. It is needed if draft and target score different numbers of tokens, or if
-    the draft has another tokenizer, `draft_tokenizer`.
+    the draft has another tokenizer, which is `draft_tokenizer`.
     """
     wrapped = _wrapped(target)
     draft_model = None if draft is None else _drafting(wrapped.model, draft, tokenizer, draft_tokenizer)
@@ -70,7 +70,7 @@ def wrapped_pair(
 
 
 def _drafting(target: Model, draft: PreTrainedModel, tokenizer: Any, draft_tokenizer: Any) -> Model:
-    """The draft model, made to score the target's ids. The last result is remembered, because matching two
+    """The draft model, made to score the target's ids. The last result is stored, because matching two
     vocabularies takes long."""
     wrapped = _wrapped(draft)
     cached, made_for = wrapped.over_target_ids, (tokenizer, draft_tokenizer, target.vocab_size)
@@ -83,13 +83,13 @@ def _drafting(target: Model, draft: PreTrainedModel, tokenizer: Any, draft_token
 def _wrapped(module: PreTrainedModel) -> _Wrapped:
     cache = vars(module).get(_NAME)
     if cache is None or cache.weights != _weights(module):
-        # bypasses nn.Module's own __setattr__, which would register the value as a submodule
+        # nn.Module's __setattr__ would register the value as a submodule, so it is bypassed
         cache = vars(module)[_NAME] = _Wrapped(module)
     return cache
 
 
 def _weights(module: PreTrainedModel) -> list[tuple[Any, ...]]:
-    """Address, dtype and number of in-place changes of each weight. Changes via `.data` are not counted."""
+    """Address, dtype and number of in-place changes of each weight. Changes through `.data` do not count."""
     return [
         (weight.data_ptr(), weight.dtype, -1 if weight.is_inference() else weight._version)
         for weight in module.parameters()

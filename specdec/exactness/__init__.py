@@ -1,7 +1,7 @@
 """Checks whether texts have the target's distribution.
 
-losslessness    short texts of the decoder against the exact distribution of a small model
-faults          verifiers that are broken on purpose, which the checks must notice
-audit           texts of any engine against the distribution of its model, with a verdict
-watermark       whether a text was decoded with a given seed
+losslessness    compares short texts of the decoder with the exact distribution of a small model
+faults          verifiers that are broken on purpose; the checks must notice each of them
+audit           compares texts of any engine with the distribution of its model, and gives a verdict
+watermark       tests whether a text was decoded with a given seed
 """

@@ -1,7 +1,7 @@
 """Verifiers with deliberate mistakes. The exactness checks must notice each of them.
 
-Each fault replaces a method's verifier and makes one mistake. Drafting, evaluation and bookkeeping are
-those of the decoder. A fault is used only if it is requested by name: `specdec.stream` and
+Each fault replaces a method's verifier by one with a single mistake. Drafting, evaluation and bookkeeping
+stay those of the decoder. A fault is used only if it is requested by name: `specdec.stream` and
 `specdec.generate` always verify correctly.
 """
 
@@ -24,9 +24,9 @@ from specdec.trace import Method
 
 LogProbs = Sequence[Tensor]
 UNCUT = 0.8
-"""In `after_a_cut`: the probability under q of all tokens that a cut such as top-k keeps."""
+"""In `after_a_cut`: the probability under q of the tokens that a cut, such as top-k, keeps."""
 COLD = 0.01
-"""In `greedy_draft`: the draft's temperature, at which it nearly always drafts its likeliest token."""
+"""In `greedy_draft`: the draft's temperature, so low that it nearly always drafts its likeliest token."""
 LEAST_LIKELY = 0.28
 """`thrown_away` drops drafted tokens whose q is smaller than this."""
 
@@ -36,9 +36,9 @@ class Fault:
     """One deliberate mistake in verification.
 
     method: the method whose verification has the mistake. verifier: the verification with the mistake.
-    siblings: whether the mistake shows only at a node with two or more children. length: the number of tokens
-    that a check must test together to detect the mistake. draft_temperature: the draft's own temperature, or
-    None.
+    siblings: whether only a node with two or more children shows the mistake. length: the number of
+    successive tokens that a check must test together to detect the mistake. draft_temperature: the draft's
+    own temperature, or None.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Fault:
 
 
 def _with_functions(noise: PositionNoise, **functions: Callable[..., Any]) -> Any:
-    """The noise of a round, with some of its functions `race`, `test` and `last` replaced by these."""
+    """The noise of a round, with its functions `race`, `test` or `last` replaced by those in `functions`."""
     return SimpleNamespace(**{"race": noise.race, "test": noise.test, "last": noise.last} | functions)
 
 
@@ -108,9 +108,9 @@ def residual_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) 
 
 
 def after_a_cut(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """The draft samples from q after a cut, but reports this q without dividing it by its mass `UNCUT`.
+    """The draft samples from q after a cut. But it reports q without dividing it by `UNCUT`, the kept mass.
 
-    The reported q is too small, so p / q is too large.
+    So the reported q is too small, and p / q is too large.
     """
     reported = [None if q is None else q + math.log(UNCUT) for q in drafted.log_q]
     return gsd.verify(drafted._replace(log_q=reported), log_p, noise)
@@ -136,8 +136,8 @@ def greedy_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Ver
 def thrown_away(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """A drafted token whose q is small is dropped, with its later siblings and all tokens below it.
 
-    The mistake: whether a drawn token is verified depends on the token itself (docs/tree_choice.md). To drop
-    only the tokens after it would be right, because their verification would depend on earlier draws only.
+    The mistake: whether a drawn token is verified depends on the token itself (docs/tree_choice.md). Dropping
+    only the tokens after it would be right, because their verification would depend only on earlier draws.
     """
     topology, token_ids, log_q, *_ = drafted
     least = math.log(LEAST_LIKELY)
@@ -158,7 +158,7 @@ def race_under_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) ->
 
 
 def one_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """ERSD uses the exponentials of a round's first position at all positions of the round."""
+    """ERSD uses the exponentials of a round's first position at all positions of the round, not their own."""
     return ersd.verify(drafted, log_p, _with_functions(noise, race=lambda _: noise.race(())))
 
 
@@ -173,7 +173,7 @@ def new_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict
 
 
 def _other_race(noise: PositionNoise, depth: int, vocab_size: int) -> Race:
-    """A race with other exponentials than those of the position."""
+    """A race whose exponentials are not those of the position's own race."""
     position = noise.position + depth
     return race_of(log_exponentials(noise.seed, [position], vocab_size, stream=Stream.RESIDUAL)[0])
 
@@ -190,7 +190,7 @@ def one_test(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict
 
 
 def uncapped_end(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """Traversal verification gives a leaf the product of p / q on its path, without the inner nodes' caps."""
+    """Traversal verification weighs a leaf by the product of p / q on its path, with uncapped inner nodes."""
     return traversal.leaves_first(_UncappedEnds(drafted, log_p), noise)
 
 
@@ -220,10 +220,10 @@ FAULTS = {
         Fault("one-race", "ersd", one_race, length=2),
         Fault("one-test", "traversal", one_test),
         Fault("uncapped-end", "traversal", uncapped_end, length=2),
-        # rejected tokens are taken out of q, although the draws are with replacement
+        # rejected tokens are removed from q, although the draws are with replacement
         Fault("lost-draft", "specinfer", gsd.verify, siblings=True),
         # the threshold 1 is right only for a single draw
         Fault("no-threshold", "spectr", partial(spectr.verify, threshold=lambda *_: 1.0), siblings=True),
     )
 }
-"""All faults, by the names under which they are requested."""
+"""All faults, by name."""

@@ -1,4 +1,4 @@
-"""The losslessness check: many short decodes against the target's own distribution, by Pearson's χ².
+"""The losslessness check compares many short decodes with the target's own distribution, by Pearson's χ².
 
     check = Check(pair, [0], method="gsd", topology=batch(2), length=2, seed=7)
     for _ in range(5000):
@@ -6,7 +6,7 @@
     check.chi_square().p_value          # small only by chance, if the decoder is right
 
 The check is for small models, because every continuation of `length` tokens is one outcome. A small p-value
-is evidence against the decoder. A large p-value says that this number of decodes shows no difference.
+is evidence against the decoder. A large p-value means that this number of decodes shows no difference.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MOST_OUTCOMES = 10_000
 class ChiSquare(NamedTuple):
     """Pearson's statistic, its degrees of freedom and its p-value, as `chi_square` computes them.
 
-    With too few decodes for a test they are 0, 0 and 1.
+    With too few decodes for a test, they are 0, 0 and 1.
     """
 
     statistic: float
@@ -54,14 +54,14 @@ class ChiSquare(NamedTuple):
 
 
 class Check:
-    """A check of one set-up: it decodes texts, each with a seed of its own, and counts their first tokens.
+    """A check of one set-up. It decodes texts, each with its own seed, and counts their first tokens.
 
-    topology: ignored by `ar`. length: the number of first tokens that are counted of each decode. fault: a
+    topology: ignored by `ar`. length: how many first tokens of each decode form the outcome. fault: a
     verifier that is broken on purpose. A ValueError names an argument that does not fit.
 
     distribution: the target's probability of each outcome. counts: the number of decodes with each outcome.
-    rounds: the number of target calls. tokens: the number of tokens that they emitted, also those beyond
-    `length`. accepting: the number of rounds whose first token was drafted.
+    rounds: the number of target calls. tokens: the number of tokens that these calls emitted, including those
+    after the first `length`. accepting: the number of rounds whose first token was drafted.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class Check:
         if fault is not None and fault.method != method:
             raise ValueError(f"fault = {fault.name!r} breaks {fault.method!r}, but the method is {method!r}")
         if pair.eos_ids:
-            raise ValueError("this pair has tokens that end a text, so not all decodes have the same length")
+            raise ValueError("this pair has tokens that end a text, so decodes differ in length")
         self.length = whole("length", length, 1)
-        # enough room, so that the tree is not cut for the counted tokens
+        # enough room for new tokens that no tree is cut while the counted tokens are decoded
         room = self.length + topology.depth
-        # never started: creating this run checks the arguments, and each decode takes its settings
+        # this run is never started: creating it checks the arguments, and the decodes use its settings
         self.template = stream(
             pair,
             prompt_ids,
@@ -152,14 +152,14 @@ def _next_token(model: Model, text_ids: list[int]) -> list[float]:
 def chi_square(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> ChiSquare:
     """Pearson's test of counted outcomes against a distribution.
 
-    An outcome with an expected count of at least 5 is a cell; all rarer outcomes are pooled in one cell. If
+    An outcome with an expected count of at least 5 is a cell. All rarer outcomes are pooled in one cell. If
     their expected counts sum to less than 5, they are added to the smallest other cell instead, and a second
     test, exact by the binomial distribution, asks whether they were counted too often. The p-value is then
-    twice the smaller p-value of both tests, at most 1. With at most one outcome that reaches 5, the cells are
-    the likeliest outcome and all others. For two cells the first test is exact, too. The statistic is always
-    Pearson's. The p-value is 0 if an outcome of probability 0 was counted.
+    twice the smaller p-value of both tests, at most 1. If at most one outcome reaches 5, the cells are the
+    likeliest outcome and all others together. With two cells the first test is exact, too. The statistic is
+    always Pearson's. The p-value is 0 if an outcome of probability 0 was counted.
 
-    For more than two cells the χ² approximation is used. The true p-value may be larger by these factors:
+    With more than two cells the χ² approximation is used. The true p-value may be larger by these factors:
 
         expected counts                    stated p-value 2e-7    1e-9
         5 in each cell                     8                      50
@@ -192,12 +192,12 @@ def chi_square(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> 
 def _cells(
     counts: Mapping[Any, int], distribution: Mapping[Any, float]
 ) -> tuple[list[tuple[int, float]], tuple[int, float]]:
-    """Observed and expected count of each cell, and their sums over the outcomes too rare for a cell."""
+    """Observed and expected count of each cell, and the sums of both over outcomes too rare for a cell."""
     total = sum(counts.values())
     pairs = [(counts.get(outcome, 0), mass * total) for outcome, mass in distribution.items() if mass > 0]
     cells = [pair for pair in pairs if pair[1] >= LEAST_EXPECTED]
     small = [pair for pair in pairs if pair[1] < LEAST_EXPECTED]
-    if not cells and small:  # the likeliest outcome has a cell of its own
+    if not cells and small:  # with no cell, the likeliest outcome becomes one
         small.remove(likeliest := max(small, key=itemgetter(1)))
         cells = [likeliest]
     pooled = sum(observed for observed, _ in small), sum(expected for _, expected in small)
@@ -232,9 +232,9 @@ def _too_many(observed: int, expected: float, total: int) -> float:
 
 
 def _binomial(observed: int, expected: float, total: int) -> tuple[Tensor, Tensor]:
-    """The possible counts near the observed one, and their binomial probabilities.
+    """The possible counts near the observed count, and their binomial probabilities.
 
-    Counts further away add nothing to the smaller of the two tails.
+    More distant counts add nothing to the smaller of the two tails.
     """
     width = int(40 * math.sqrt(expected)) + 1000
     k = torch.arange(max(0, observed - width), min(total, observed + width) + 1, dtype=torch.float64)
@@ -255,7 +255,7 @@ def critical(degrees_of_freedom: int, level: float) -> float:
 
 
 def bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The least number between `low` and `high` from which on `holds` is true."""
+    """The smallest number from `low` to `high` at which `holds` is true; `holds` stays true above it."""
     while high - low > 1e-6 * max(high, 1.0):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)

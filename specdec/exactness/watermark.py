@@ -1,8 +1,8 @@
-"""The race as a watermark: a test with the seed shows whether a text was decoded with it.
+"""The race as a watermark: a test with the seed shows whether a text was decoded with this seed.
 
 The winner of a race arrives early. The exponentials of a text's tokens are therefore smaller than those of
 tokens that do not depend on the seed (Liu, Wan, Gao and Gündüz 2026). The text still has the target's
-distribution. All tokens of `ar` and `ersd` are winners of the race under p; GSD's drafted tokens are winners
+distribution. All tokens of `ar` and `ersd` are winners of the race under p. GSD's drafted tokens are winners
 under q.
 """
 
@@ -20,11 +20,11 @@ from specdec.race import Stream, checked_seed, uniform
 
 
 class Score(NamedTuple):
-    """How strongly a text's tokens speak for a seed.
+    """How strongly a text's tokens indicate that the text was decoded with a seed.
 
     tokens: a score for each token, distributed as Exp(1) if the text does not depend on the seed, and larger
-    if the token won the seed's race. total: their sum. p_value: probability of a total at least as large, if
-    the text does not depend on the seed.
+    if the token won the seed's race. total: the sum of the scores. p_value: probability of a total at least
+    as large, if the text does not depend on the seed.
     """
 
     tokens: tuple[float, ...]
@@ -51,7 +51,7 @@ def score(token_ids: Sequence[int], seed: int, first_position: int = 0) -> Score
 
 
 def p_values(scores: Sequence[float]) -> tuple[float, ...]:
-    """The p-value of each prefix of a text, given the scores of its tokens."""
+    """The p-value of each prefix of a text: of its first token, its first two tokens, and so on."""
     return tuple(_gamma_tail(count, total) for count, total in enumerate(accumulate(scores), 1))
 
 

@@ -1,8 +1,8 @@
 """Figures of the theory, drawn with plotly: `pip install 'specdec-races[figures]'`.
 
-theory      acceptance and trees as the theory predicts them, with their numbers, for notebooks
+theory      acceptance and trees as the theory predicts them, with numbers, for notebooks
 drafts      acceptance against the number of drafts, for the page and for notebooks
-labs        the figures of the page's laboratories, whose numbers the page fills in
+labs        the figures of the page's laboratories, without the numbers, which the page fills in
 looks       the appearance of every figure
 topologies  the name, the mark and the line style of each topology
 """

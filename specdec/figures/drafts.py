@@ -16,18 +16,18 @@ RULES = tuple(
     for name in DRAFTING
     if any(hasattr(theory, f"{name}_{what}") for what in ("acceptance", "acceptance_by_index"))
 )
-"""The methods for which `specdec.theory` has a function of the acceptance with several drafts."""
+"""The methods whose acceptance with several drafts `specdec.theory` computes."""
 OPTIMA = {
     "optimum": ("optimum without replacement", "solid"),
     "drawn": ("optimum of independent draws", "dot"),
 }
-"""The highest acceptance of any rule: its name in the results -> (its name in the legend, its line style).
+"""The highest acceptance that any rule can reach: name in the results -> (name in the legend, line style).
 The first optimum bounds ERSD and GSD; the second bounds SpecInfer and SpecTr."""
 
 
 def accepted(p: Tensor, q: Tensor) -> dict[str, list[float]]:
-    """Probabilities that one of n drafts is accepted, for n = 1 to `MOST`, by the names of `RULES` and
-    `OPTIMA`. p and q: the target's and the draft's distribution.
+    """For each name of `RULES` and `OPTIMA`, the probabilities that one of n drafts is accepted, for n = 1 to
+    `MOST`. p, q: the target's and the draft's distribution.
     """
     counts = range(1, MOST + 1)
     return {name: _accepted_by(name, p, q) for name in RULES} | {
@@ -47,7 +47,7 @@ def _accepted_by(name: str, p: Tensor, q: Tensor) -> list[float]:
 def _with_more(by_index: Tensor) -> list[float]:
     """The acceptance of 1 to `MOST` drafts: sums of the acceptance by index.
 
-    With more drafts than tokens in the vocabulary, the sum no longer grows.
+    With more drafts than tokens in the vocabulary, the sum stays the same.
     """
     sums = by_index.cumsum(-1).clamp(max=1).tolist()
     return [sums[min(n, len(sums) - 1)] for n in range(MOST)]

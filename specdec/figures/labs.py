@@ -1,5 +1,5 @@
-"""The plotly figures of the laboratories. Their traces and axes are here, and the page's scripts fill in the
-numbers (see `looks`)."""
+"""The plotly figures of the page's laboratories. This file has their traces and axes; the page's scripts fill
+in the numbers (see `looks`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def convergence() -> go.Figure:
     figure.add_trace(line("harmonic mean: lower bound", BOUND, "dot"))
     for name, hue, _ in looks:
         figure.add_trace(line(f"{name}, measured", hue, "solid", group=name, width=3))
-    # ends of the measured curves, with a shape for each method
+    # the ends of the measured curves are marked, with another shape for each method
     return figure.add_traces([marks(name, hue, symbol) for name, hue, symbol in looks])
 
 
@@ -58,7 +58,7 @@ def tokens_against_k() -> go.Figure:
 
 
 def payoff() -> go.Figure:
-    """Tokens per call and speed-up against k, with plain decoding, the best k, and the k from which
+    """Tokens per call and speed-up against k. Marks show plain decoding, the best k, and the k from which
     drafting gains nothing."""
     figure = axes("drafted tokens k", "times plain decoding", 300, yaxis_rangemode="tozero")
     figure.add_trace(line("tokens per target call", colour("draft"), "dash", width=2.5))

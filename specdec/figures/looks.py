@@ -1,9 +1,9 @@
 """The look of all plotly figures: as plain data for the page, or as complete figures for a notebook.
 
 The page gets the traces, their marks and the axes. Its scripts fill in the numbers and pass the figure to
-`Plotly.react`. A colour is a name from `assets/shared/colours.css`, which the browser resolves when it draws.
-The same figure therefore fits a light and a dark page. `whole` resolves the names for a notebook. Traces that
-belong together share one `legendgroup`, whose name stands in the legend.
+`Plotly.react`. A colour is a name from `assets/shared/colours.css`, which the browser resolves when it draws,
+so the same figure fits a light and a dark page. For a notebook, `whole` resolves the names. Traces that
+belong together share one `legendgroup`, whose name is shown in the legend.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TICKS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
 
 def colour(name: str) -> str:
-    """The colour with this name in the style sheet, for plotly and the browser.
+    """The colour with this name in the style sheet, in a form that plotly passes on to the browser.
 
     KeyError for an unknown name.
     """
@@ -34,14 +34,14 @@ INK, BOUND = colour("ink"), colour("bound")
 
 
 def skeleton(figure: go.Figure) -> dict[str, Any]:
-    """The figure as plain JSON data, without plotly's default template, which has 7 KB."""
+    """The figure as plain JSON data, without plotly's default template of 7 KB."""
     plain = json.loads(figure.to_json())
     plain["layout"].pop("template", None)
     return plain
 
 
 def whole(figure: go.Figure) -> go.Figure:
-    """The figure for a notebook: on light paper, with a legend and the light colours of the style sheet."""
+    """The figure for a notebook, with a legend and the style sheet's light colours, on a light background."""
     light = sheet()["light"]
     text = re.sub(r"var\(--([a-z-]+)\)", lambda match: light[match[1]], figure.to_json())
     resolved = go.Figure(json.loads(text))
@@ -96,7 +96,7 @@ def line(
     group: str | None = None,
     width: float = 2,
 ) -> go.Scatter:
-    """A curve. group: the legend entry to which the curve belongs; None takes the curve's name."""
+    """A curve. group: the legend entry to which the curve belongs; by default the curve's own name."""
     return go.Scatter(
         name=name,
         legendgroup=group or name,
@@ -124,7 +124,7 @@ def marks(name: str, colour: str, symbol: str, group: str | None = None) -> go.S
 def hollow(colour: str) -> dict[str, Any]:
     """The marker of a hollow bar, which can be distinguished from a full bar without colours.
 
-    Patterns are not used: plotly refers to a pattern by the page's address, which changes.
+    Patterns are not used, because plotly refers to a pattern by the page's address, which changes.
     """
     return {"color": TRANSPARENT, "line": {"color": colour, "width": 2}}
 

@@ -19,17 +19,17 @@ from specdec.theory.divergences import checked_pair
 
 Rates = list[float] | tuple[float, ...] | np.ndarray | Tensor
 MOST = 384
-"""The largest tree of a figure has this many drafted tokens, as in the paper."""
+"""The number of drafted tokens of a figure's largest tree, as in the paper."""
 
 
 def tokens_by_topology(acceptance: Rates, most: int) -> dict[str, list[float]]:
     """Expected tokens per target call of each fixed topology with 0, 1, ..., `most` drafted tokens.
 
-    acceptance: by child index, as `measure_acceptance` returns it. ValueError if it is not an acceptance by
+    acceptance: by child index, as `measure_acceptance` returns it. ValueError if it is not acceptance by
     index.
     """
     rates = checked_acceptance(acceptance)
-    # These trees grow in level order. So the tree with k tokens is the first k nodes of the largest tree.
+    # These trees grow in level order, so the tree of k tokens is the first k nodes of the largest tree.
     largest = {name: topology.named(name, most) for name in FIXED if name != "optimal"}
     grown = {name: np.cumsum(theory.node_acceptance(rates, tree)).tolist() for name, tree in largest.items()}
     return {"optimal": most_expected_tokens(rates, most).tolist()} | grown
@@ -62,7 +62,7 @@ def tokens_against_k(acceptance: Rates, most: int = 64, vocab_size: int | None =
 
 
 def acceptance_by_index(rates: Mapping[str, Rates]) -> go.Figure:
-    """Probability that the child with each index is the accepted one, a bar for each method.
+    """Probability that the child with each index is the accepted one, as a bar for each method.
 
     rates: method -> acceptance by index, from `measure_acceptance` for a pair, or from
     `theory.gsd_acceptance_by_index` for two distributions. ValueError for an unknown method or invalid rates.
@@ -79,11 +79,11 @@ def acceptance_by_index(rates: Mapping[str, Rates]) -> go.Figure:
 
 
 def acceptance_by_drafts(p: Rates, q: Rates, most: int = drafts.MOST) -> go.Figure:
-    """Exact probability that one of n drafted alternatives is accepted, for n = 1 to `most`, by rule.
+    """Exact probability that one of n drafted alternatives is accepted, for n = 1 to `most`, by each rule.
 
     p, q: the target's and the draft's probabilities. Two more curves show the highest acceptance that any
-    rule can reach: with drafts without replacement, and with independent drafts. ValueError if p or q is no
-    distribution or `most` is not from 1 to 8.
+    rule can reach: with drafts without replacement, and with independent drafts. ValueError if p or q is not
+    a distribution, or if `most` is not from 1 to 8.
     """
     if not 1 <= most <= drafts.MOST:
         raise ValueError(f"most = {most} is not from 1 to {drafts.MOST}")

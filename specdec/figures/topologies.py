@@ -8,9 +8,9 @@ from typing import NamedTuple
 class TopologyEntry(NamedTuple):
     """The description of a topology that visitors choose by name.
 
-    name: its name in menus. long_name: its name in sentences and figures. sentence: describes the topology.
-    takes_k: whether it needs a k. measured: whether its tree depends on a measurement. mark, dash, colour:
-    its symbol and line style in plotly's words, and the name of its colour; empty if no figure shows it.
+    name: its name in menus. long_name: its name in sentences and figures. sentence: a description. takes_k:
+    whether it needs a k. measured: whether its tree depends on a measurement. mark, dash: its symbol and line
+    style in figures, in plotly's words. colour: its colour's name. All three are empty if no figure shows it.
     """
 
     name: str
@@ -51,7 +51,7 @@ TOPOLOGIES = {
         "auto", "following tree", "the fastest tree on this machine, chosen again and again", takes_k=False
     ),
 }
-"""All topologies by the name that settings and addresses give them."""
+"""All topologies, by their names in settings and web addresses."""
 
 FIXED = tuple(name for name, entry in TOPOLOGIES.items() if entry.dash)
-"""Topologies whose tree of k tokens is the same in each round. Figures have a curve for each."""
+"""Topologies whose tree of k tokens is the same in each round. Figures show a curve for each of them."""

@@ -1,7 +1,7 @@
 """The table of all methods.
 
-Each has a name, a guarantee, and a function that decides which drafted tokens are accepted. Menus, figures,
-traces, benches and tests read it.
+Each method has a name, a guarantee, and a function that decides which drafted tokens are accepted. Menus,
+figures, traces, benches and tests read this table.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Entry(NamedTuple):
     noise: the class of its random numbers: `RoundNoise` for rules that decide on several positions at once,
     `PositionNoise` for all others.
     drafts: whether the method drafts tokens.
-    independent: whether a node's children are independent draws, of which equal ones are one child. Otherwise
-    they are the first arrivals of the race under the draft.
+    independent: whether a node's children are independent draws from q, where equal draws become one child.
+    If not, they are the first arrivals of the race under q.
     by_index: whether a child's acceptance depends on its index and not on the rest of the tree (Equation 3 of
-    the paper), so that trees can be grown from these acceptances.
+    the paper). If so, trees can be grown from the acceptance by index.
     """
 
     name: str
@@ -106,7 +106,7 @@ METHODS = {
         by_index=False,
     ),
 }
-"""All methods by the name that settings, traces and addresses give them."""
+"""All methods, by their names in settings, traces and web addresses."""
 
 DRAFTING = tuple(name for name, entry in METHODS.items() if entry.drafts)
 """The names of all methods except plain decoding, which drafts nothing."""

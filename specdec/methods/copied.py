@@ -1,5 +1,5 @@
-"""Verification of a path that was copied from the text. The method's own rule ignores this path, and the
-verification here continues along the path from the rule's last token."""
+"""Verifies a path that was copied from the text. The method's own rule ignores this path; the verification in
+this file continues along it from the rule's last token."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from specdec.race import Noise
 def followed(drafted: Drafted, verdict: Verdict, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
     """The rule's verdict, extended by further tokens as long as they follow the copied path.
 
-    The rule tests no copied node, so its last token has the same distribution as without the path. If the
-    path has this token after the last accepted node, the next token is a sample of p at the copied node, and
-    so on. The noise of that sample belongs to a node at which the rule has decided nothing. The last token of
-    an ERSD round is never that of a drafted child, so ERSD's verdict stays as it is. A token has the kind
-    `sampled` if only a copied token was drafted for its place, because then no rejection has changed p.
+    The rule tests no copied node, so its last token has the same distribution as without the path. If this
+    token is on the path after the last accepted node, the next token is a sample of p at the copied node, and
+    so on. The noise of that sample belongs to a node at which the rule has decided nothing. ERSD's verdict
+    stays as it is, because the last token of its round is never the token of a drafted child. A token has the
+    kind `sampled` if only copied tokens were drafted for its position, because no rejection has changed p.
     """
     rows, token_id, kind = [*verdict.rows], verdict.token_id, verdict.kind
     topology = drafted.topology

@@ -13,15 +13,15 @@ from specdec.probs import LazyLogProbs, broken_logits, race_weights
 from specdec.race import Noise, Race, first_of, orders_of
 
 FEW_ROWS = 32
-"""A GPU finds the winners of at most this many rows together."""
+"""A GPU finds the winners of up to this many rows in one operation."""
 
 
 def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
     """Exponential-race speculative decoding (Algorithm 5 of the paper, corrected): a `Verifier`.
 
-    The winner of a node's race under P is the next token of the text. If a child was drafted with it, that
-    child is accepted and verification continues there; otherwise the winner is emitted. The children must
-    have been drafted with the same races, which are keyed by position.
+    The winner of a node's race under P is the next token of the text. If one of the node's children has this
+    token, that child is accepted and verification continues at the child; otherwise the winner is emitted.
+    The children must have been drafted with the same races, which are keyed by position.
     """
     topology = drafted.topology
 
@@ -47,8 +47,8 @@ def _winner(race: Race, log_p: Sequence[Tensor], row: int) -> int:
 
 
 def _together(race: Callable[[int], Race], log_p: Sequence[Tensor]) -> list[int] | None:
-    """The winners of all rows, found together on a GPU in the time of one row. None on a CPU, and for more
-    rows than `FEW_ROWS`, whose exponentials would take much memory: winners are then found one by one."""
+    """The winners of all rows, found on a GPU in the time of one row. None on a CPU, and for more than
+    `FEW_ROWS` rows, whose exponentials would take much memory."""
     if not isinstance(log_p, LazyLogProbs) or len(log_p) > FEW_ROWS:
         return None
     rows = log_p.launched()  # [n, vocabulary]

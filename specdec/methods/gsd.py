@@ -15,9 +15,9 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
     """Greedy speculative decoding (Algorithm 4 of the paper, corrected): a `Verifier`.
 
     At each node the children x are tested in order. A child is accepted if u < p[x] / q[x]. On a rejection p
-    becomes the residual, and q is renormalised without x. If all are rejected, a sample of the residual is
-    emitted; at a leaf, a sample of p. Children drafted without probabilities have q = 1: p is sampled once,
-    and the child with that token is accepted. The noise must be independent of the drafting race.
+    becomes the residual, and q is renormalised without x. If all children are rejected, a sample of the
+    residual is emitted; at a leaf, a sample of p. For children drafted without probabilities, p is sampled
+    once, and the child with this token is accepted. The noise must be independent of the drafting race.
     """
     return one_by_one(drafted, log_p, noise, Residual)
 
@@ -30,7 +30,7 @@ def one_by_one(
 ) -> Verdict:
     """Test the children of each node one after the other, as in Algorithm 4 of the paper.
 
-    residual: creates the state of P and Q at a node.
+    residual: a function (log_p, log_q) that creates the state of P and Q at a node.
     """
     topology, token_ids, log_q, *_ = drafted
 

@@ -1,8 +1,8 @@
-"""Arrivals that the host reads late, so that a GPU does not wait for the host.
+"""Race winners on a GPU that the host reads late, so that the GPU does not wait for the host.
 
-The host first launches further work on tokens that it does not know, and reads them when it needs them. A
-read waits for work that was launched before the tokens' copy to the host, not for work that was launched
-later.
+The host launches further work on tokens that it does not know yet, and reads the tokens when it needs them. A
+read waits only for work that was launched before the copy of the tokens to the host, not for work launched
+after it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class LateOrders:
     def __init__(self, parts: Sequence[Tensor]):
         self._shapes = [part.shape for part in parts]
         device = parts[0].device
-        # into pinned memory, so that the program goes on during the copy
+        # "cpu" without blocking copies into pinned memory, so that the program goes on during the copy
         self._numbers = torch.cat([part.flatten() for part in parts]).to("cpu", non_blocking=True)
         self._copied: Any = None
         if device.type == "cuda":
@@ -42,9 +42,9 @@ class LateOrders:
 class LateTokens(Sequence[int]):
     """The token ids of a sequence: known tokens, then the first arrival of each of several races.
 
-    known: tokens that the host knows. arrived: results of `first_of` for one row, [1, 2, 1] each. on_device:
-    all token ids, int64 [n]. The host reads them at the first access, which raises ValueError if the logits
-    of a race are broken.
+    known: tokens that the host knows. arrived: for each race, its result of `first_of`, [1, 2, 1]. on_device:
+    all token ids, int64 [n]. The first access reads them to the host; it raises ValueError if the logits of a
+    race are broken.
     """
 
     def __init__(self, known: Sequence[int], arrived: Sequence[Tensor]):

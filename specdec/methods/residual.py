@@ -1,13 +1,13 @@
 """The distributions P and Q at one node, and how rejections change them (Algorithm 4 of the paper), in
 closed form.
 
-The residual of a residual is again a residual of P, with more of Q subtracted. After any number of rejections
+The residual of a residual is again a residual of P, with more of Q subtracted. So after any number of
+rejections
 
     P has become max(P - λQ, 0) / S       Q has become Q / c, without the rejected tokens
 
-where each rejection adds S / c to λ. λ and c are held as logarithms, since at a low temperature c may be less
-than a float holds. The arithmetic is numpy's, whose calls take half the time of torch's.
-Large vocabularies are processed in parts that fit into a processor's cache.
+where each rejection adds S / c to λ. λ and c are stored as logarithms, because at a low temperature c may be
+too small for a float. The arithmetic is numpy's, whose calls take half the time of torch's.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from specdec.methods.verdict import Attempt
 from specdec.race import splitmix
 
 _LEAST_REST = 1e-3
-"""The mass c that rejections leave of Q is computed as a difference while it is above this. For a smaller c,
-a difference would lose digits."""
+"""Rejections leave the mass c of Q. While c is above this limit, it is computed as a difference. A smaller
+difference would lose digits, so c is then summed again."""
 _LEAST_LOG, _MOST_LOG = -600.0, 700.0
-"""The smallest and the largest logarithm of a scale factor, so that a float can hold the factor."""
+"""The smallest and the largest logarithm of a factor, chosen so that the factor itself fits into a float."""
 _RUN = 64
-"""The search for a token adds this many weights at once before it compares their sum. Computing all running
-sums would take longer."""
+"""The search for a sampled token first adds up blocks of this many weights, and then searches one block.
+Computing all running sums would take longer."""
 
 
 class Residual:
-    """P and Q at one node. Tests a child, changes P and Q after a rejection, and samples the last token.
+    """P and Q at one node. It tests a child, changes P and Q after a rejection, and samples the last token.
 
-    log_p, log_q: [vocabulary] each; log_q may be None if no child will be tested. Neither is changed.
-    weights: max(P - λQ, 0) by parts, float64 [part]; empty while nothing was subtracted. sums: the running
-    sums of the weights, part by part, of which the last is S. rejected: the rejected tokens, in order.
+    log_p, log_q: [vocabulary], never changed; log_q may be None if no child will be tested. weights: max(P -
+    λQ, 0) in parts of the vocabulary, float64 [part]; empty until something is subtracted. sums: the running
+    sums of the weights at the ends of the parts; the last is S. rejected: the rejected tokens, in order.
     """
 
     def __init__(self, log_p: Tensor, log_q: Tensor | None):
@@ -54,7 +54,7 @@ class Residual:
         self._log_scale = 0.0
 
     def probabilities(self, token_id: int) -> tuple[float, float]:
-        """The token's p and q after the rejections so far."""
+        """The token's p and q at present, after the rejections so far."""
         log_q = float(self.log_q[token_id])
         p = max(math.exp(self.log_p[token_id]) - math.exp(log_q + self.log_level), 0.0) / self.sums[-1]
         return p, math.exp(log_q - self.log_rest)
@@ -65,10 +65,10 @@ class Residual:
         return Attempt(row, u, p, q, u * q < p)
 
     def reject(self, token_id: int, more: bool, weight: float = 1.0) -> float:
-        """Take this rejected token out: P becomes its residual, and Q loses the token.
+        """Removes a rejected token: P becomes its residual, and Q loses the token.
 
         more: whether another child will be tested. weight: the weight of P relative to Q, which is 1 except
-        in traversal verification. Returns Σ max(weight P - Q, 0), with P and Q as they were before. If
+        in traversal verification. Returns Σ max(weight P - Q, 0), with P and Q from before the call. If
         rounding makes this sum 0, P stays as it was (Section 2 of the paper).
         """
         if more and not self._q_parts:
@@ -100,12 +100,12 @@ class Residual:
         return weight / old_sum * self.sums[-1]
 
     def remove_from_draft(self, token_id: int) -> None:
-        """Renormalise Q without this token, which was drafted from Q as it was before."""
+        """Renormalises Q without this token, which was drafted from the Q before the call."""
         mass = math.exp(self.log_rest) if len(self.rejected) > 1 else _running(self._q_parts)[-1]
         rest = mass - math.exp(self.log_q[token_id])
         if rest > _LEAST_REST:
             self.log_rest = math.log(rest)
-        else:  # computed from logarithms, because at a low temperature the rest may round to zero
+        else:  # summed from logarithms, because at a low temperature the difference may round to zero
             log_q = self.log_q.to(torch.float64, copy=True)  # [vocabulary]
             log_q[self.rejected] = -math.inf
             self.log_rest = float(log_q.logsumexp(-1))
@@ -113,9 +113,9 @@ class Residual:
             self._q_parts, self._log_scale = parts_of(self.log_q, self.log_rest), self.log_rest
 
     def replace(self, weights: Sequence[np.ndarray]) -> bool:
-        """Replaces P by these weights, which are given in parts.
+        """Replaces P by these weights, which are given in parts of the vocabulary.
 
-        If all weights are zero, P stays as it is. Returns whether P was replaced.
+        If all weights are zero, P does not change. Returns whether P was replaced.
         """
         sums = _running(weights)
         if sums[-1] > 0:
@@ -123,7 +123,7 @@ class Residual:
         return sums[-1] > 0
 
     def sample(self, u: float) -> int:
-        """A sample of P: the token whose share of [0, 1) holds u; shares lie in the order of the tokens."""
+        """A sample of P, by inversion: the token whose interval of P's running sums holds the uniform u."""
         weights, sums = self.weights, self.sums
         if not weights:
             weights = parts_of(self.log_p)
@@ -147,7 +147,7 @@ def _parts(log_p: Tensor, log_scale: float = 0.0) -> Iterator[np.ndarray]:
 
 
 def _exp(log_p: np.ndarray, log_scale: float) -> np.ndarray:
-    """p / exp(log_scale), computed in place; infinite at a rejected token that had nearly all of Q."""
+    """p / exp(log_scale), computed in place; infinite at a rejected token that had nearly all mass of Q."""
     if not log_scale:
         return np.exp(log_p, out=log_p)
     with np.errstate(over="ignore"):
@@ -159,8 +159,8 @@ def _running(weights: Sequence[np.ndarray]) -> list[float]:
 
 
 def _token_at(weights: np.ndarray, limit: float) -> int:
-    """The index of the first running sum of the weights that is above `limit`. To find it, blocks of `_RUN`
-    weights are added up first."""
+    """The index of the first running sum of the weights that is above `limit`. Blocks of `_RUN` weights are
+    searched first."""
     end = len(weights) // _RUN * _RUN
     sums = np.append(weights[:end].reshape(-1, _RUN).sum(1), weights[end:].sum()).cumsum()
     run = _first_beyond(sums, limit)
@@ -169,7 +169,7 @@ def _token_at(weights: np.ndarray, limit: float) -> int:
 
 
 def _first_beyond(sums: Sequence[float] | np.ndarray, limit: float) -> int:
-    """Index of the first running sum above `limit`. If rounding leaves no such sum, that of the last weight
+    """Index of the first running sum above `limit`. If rounding leaves none, the index of the last weight
     above 0."""
     first = bisect_right(sums, limit)
     return first if first < len(sums) else bisect_left(sums, sums[-1])

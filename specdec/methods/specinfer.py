@@ -20,8 +20,8 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
     """SpecInfer's rule (not in the paper): GSD, but rejected tokens stay in q. A `Verifier`.
 
     At each node a draw x is accepted when u < p[x] / q[x]; on rejection p becomes the residual max(p - q, 0).
-    A second draw of a rejected token is rejected again, because its p is then 0, and q is subtracted from p
-    once more.
+    A second draw of a rejected token is also rejected, because the token's p is then 0; q is then subtracted
+    from p once more.
     """
     return one_by_one(drafted, log_p, noise, ResidualOfDraws)
 

@@ -17,8 +17,8 @@ from specdec.methods.verdict import Attempt, Decision, Drafted, Verdict, descend
 from specdec.race import Noise
 
 _PRECISION = 1e-12
-"""The relative precision of the threshold ρ, the root of an equation. A larger ρ keeps the target's
-distribution too, but accepts less."""
+"""The relative precision of the threshold ρ, which is the root of an equation. A larger ρ also gives the
+target's distribution, but accepts less."""
 
 Parts = Sequence[np.ndarray]
 """A distribution as a list of parts of the vocabulary, float64 [part] each."""
@@ -30,7 +30,7 @@ def verify(
     noise: Noise,
     threshold: Callable[[Parts, Parts, int], float] | None = None,
 ) -> Verdict:
-    """k-SEQ (not in the paper): a `Verifier`. threshold: gives ρ from p, q and n; None: `k_seq_threshold`.
+    """k-SEQ (not in the paper): a `Verifier`. threshold: ρ from p, q and n; by default `k_seq_threshold`.
 
     The n draws of a node are tested in the order in which they were drawn: a draw x is accepted when
     u < p[x] / (ρ q[x]). With β = Σ min(q, p / ρ), all are rejected with probability (1 - β)^n. Then a sample
@@ -60,8 +60,8 @@ def verify(
 def k_seq_threshold(p: Parts, q: Parts, n: int) -> float:
     """ρ for n draws, from 1 to n: the root of 1 - (1 - β)^n = ρβ with β = Σ min(q, p / ρ).
 
-    The rule is not in the paper. The root is found by regula falsi in its Illinois form, with about a dozen
-    sums over the vocabulary. The result is never below the root, and the rule is lossless for any such ρ.
+    The rule is not in the paper. The root is found by regula falsi in its Illinois form, which takes about
+    twelve sums over the vocabulary. The result is at least the root, and any such ρ keeps the rule lossless.
     """
     low, high = 1.0, float(n)
     at_low, at_high = (_excess(p, q, rho, n) for rho in (low, high))
@@ -80,7 +80,7 @@ def k_seq_threshold(p: Parts, q: Parts, n: int) -> float:
 
 
 def _excess(p: Parts, q: Parts, rho: float, n: int) -> float:
-    """1 - (1 - β)^n - ρβ, which falls with ρ."""
+    """1 - (1 - β)^n - ρβ, which falls as ρ grows."""
     beta = _overlap(p, q, rho)
     return _any_of(beta, n) - rho * beta
 
@@ -91,7 +91,7 @@ def _overlap(p: Parts, q: Parts, rho: float) -> float:
 
 
 def _any_of(beta: float, n: int) -> float:
-    """1 - (1 - β)^n: the probability that one of n independent tests succeeds."""
+    """1 - (1 - β)^n: the probability that at least one of n independent tests succeeds."""
     return -math.expm1(n * math.log1p(-beta)) if beta < 1 else 1.0
 
 

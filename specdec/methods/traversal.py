@@ -1,9 +1,9 @@
-"""Traversal verification: any tree, leaves first, so that several positions are decided at once.
+"""Traversal verification of any tree. Leaves are tested first, which decides on several positions at once.
 
 Weng et al., "Traversal Verification for Speculative Tree Decoding", 2025. On a sequence it is block
 verification (Sun et al., "Block Verification Accelerates Speculative Decoding", 2024). The rule is lossless,
-but not drafter-invariant. On average it never accepts fewer tokens than GSD, which decides token by token. At
-temperature 0 both accept the same tokens.
+but not drafter-invariant. On average it accepts at least as many tokens as GSD, which decides token by token.
+At temperature 0 both accept the same tokens.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from specdec.race import Noise
 class Node:
     """A node on the path to the first remaining leaf of the tree.
 
-    weight: the weight of the path to this node; the root's is 1. p, q: the probabilities of its token when
-    the path reached it. deleted: how many of its children are deleted.
+    weight: the weight of the path to this node; the root's is 1. p, q: the probabilities of the node's token
+    when the path was extended to it. deleted: the number of its deleted children.
     """
 
     row: int
@@ -37,8 +37,8 @@ class Node:
 def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
     """Traversal verification of a tree drafted without replacement (not in the paper): a `Verifier`.
 
-    Each node of each round must have noise of its own, also for drafting (`RoundNoise`), because the rule may
-    look at many nodes of one depth, and at positions that the round does not reach.
+    Each node of each round must have its own noise, for drafting too (`RoundNoise`), because the rule may
+    test several nodes of one depth, and positions that the round does not reach.
 
     The root has weight 1, and a child min(1, w p[x] / q[x]) with its parent's w, p and q. The first leaf of
     the remaining tree, with children in drafted order, is accepted with its whole path when u < w; the last
@@ -51,8 +51,8 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
 
 
 def leaves_first(remaining: Remaining, noise: Noise) -> Verdict:
-    """The loop of `verify`: it tests the first leaf, and after a rejection the next one, until a path is
-    accepted."""
+    """The loop of `verify`: it tests the first leaf, and after each rejection the next first leaf, until a
+    path is accepted."""
     topology, attempts = remaining.drafted.topology, list[Attempt]()
     while (leaf := remaining.first_leaf()).row:  # the root is accepted without a test
         *parent, child_index = topology.path(leaf.row)
@@ -77,13 +77,13 @@ class Remaining:
 
     def first_leaf(self) -> Node:
         """Extends the path to the first remaining leaf below its end, and returns this leaf."""
-        # below a node of weight 0 all weights are 0, so nothing there needs to be tested
+        # Below a node of weight 0 all weights are 0, so no test could succeed.
         while (node := self.path[-1]).weight > 0 and node.deleted < len(self._children(node)):
             self.path.append(self.next_child(node))
         return node
 
     def residual(self, node: Node) -> Residual:
-        """P and Q at this node after the deletion of some children. They are computed on first use."""
+        """P and Q at this node after the deletion of some of its children. They are created on first use."""
         row = node.row
         if row not in self._residuals:
             self._residuals[row] = Residual(self.log_p[row], self.drafted.log_q[row])

@@ -11,19 +11,19 @@ from specdec.race import PositionNoise
 from specdec.topology import Topology
 
 Kind = Literal["accepted", "bonus", "residual", "correction", "sampled"]
-"""The kind of an emitted token, which says where it comes from; see `trace.Token`."""
+"""The kind of an emitted token, which says how it was chosen; see `trace.Token`."""
 
 
 class Drafted(NamedTuple):
-    """A drafted tree as verification gets it. Nodes for which the draft had no token are left out.
+    """A drafted tree, as verification gets it. It leaves out nodes for which the draft had no token.
 
     token_ids: [1 + k], the root's first.
-    log_q: by row, log q [vocabulary] from which its children were drafted; None at leaves, and if the
+    log_q: by row, log q [vocabulary] from which the row's children were drafted; None at leaves, and if the
     children were drafted without probabilities.
-    draws: by row, the children in the order of independent draws, in which equal draws are the same child;
+    draws: by row, the children in the order of their independent draws, where equal draws are the same child;
     empty if the children were drafted without replacement.
-    copied: the rows of the path that was copied from the text (`drafters.copies`), in order. The first of
-    them is the last child of its parent.
+    copied: the rows of the path that was copied from the text (`drafters.copies`), in order. The first copied
+    row is the last child of its parent.
     """
 
     topology: Topology
@@ -35,7 +35,7 @@ class Drafted(NamedTuple):
     def candidates(self, row: int) -> Sequence[int]:
         """The children of this row in the order in which they are tested.
 
-        A child that was drawn twice is listed twice. A copied child is left out, because it is not tested.
+        A child that was drawn twice is listed twice. A copied child is left out: rules do not test it.
         """
         children = self.draws[row] if self.draws else self.topology.children[row]
         return children[:-1] if children and children[-1] in self.copied else children
@@ -61,7 +61,7 @@ class Attempt(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The result of verification: the y that Algorithms 4 and 5 of the paper return, and how they decided.
+    """The result of verification: the tokens y that Algorithms 4 and 5 of the paper return, and the tests.
 
     rows: the accepted rows, from the root's child downwards. token_id: the last token of the round; None if
     the text ended with an accepted token. kind: the kind of the last token, as in `trace.Token`. attempts:
@@ -89,10 +89,10 @@ class Decision(NamedTuple):
 
 
 def descend(topology: Topology, decide: Callable[[int], Decision], kind: Kind) -> Verdict:
-    """The loop of Algorithms 4 and 5 of the paper: go from the root to an accepted child, and on, until no
-    child is accepted.
+    """The loop of Algorithms 4 and 5 of the paper: it starts at the root and moves to the accepted child
+    until no child is accepted.
 
-    decide: makes the decision at a row. kind: the kind of the last token if it replaces rejected children.
+    decide: makes the decision at a row. kind: the kind of the last token if drafted children were rejected.
     """
     row = 0
     rows: list[int] = []

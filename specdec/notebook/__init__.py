@@ -8,5 +8,5 @@ still    text and tables as plain HTML
 tree     a draft tree as a drawing
 colours  the page's sheet of colours
 
-No module here imports the records. `specdec.trace` and `specdec.topology` call it with JSON or plain values.
+No file of this folder imports the records. `specdec.trace` and `specdec.topology` pass JSON or plain values.
 """

@@ -1,4 +1,4 @@
-"""Joins the page's JavaScript modules into one script: for pages that can't fetch files, and to load fast.
+"""Joins the page's JavaScript modules into one script. It loads fast, also in a page that can't fetch files.
 
 Each module becomes a function that returns its exports, placed after the modules that it imports:
 
@@ -20,24 +20,24 @@ _OTHER = re.compile(r'^(?:import|export)\b.*|\bimport(?:\.meta|\([^)]*\.js").*',
 
 
 def bundled(root: Path, start: str) -> str:
-    """The module `start` in the folder `root`, with all that it imports, as the body of one script.
+    """The body of one script: the module `start` in the folder `root`, with all modules that it imports.
 
-    Its exports become global names of the script. ValueError for an import or export of an unsupported form:
-    names and whole modules can be imported; functions, classes and constants can be exported.
+    The exports of `start` become global names. ValueError for an import or export of an unsupported form.
+    Names and whole modules can be imported. Functions, classes and constants can be exported.
     """
     order = modules(root, start)
     numbers = {name: number for number, name in enumerate(order)}
     bodies = [_module(root, name, numbers) for name in order]
     script = "\n".join(['"use strict";', *bodies, f"Object.assign(globalThis, module_{numbers[start]});"])
-    # a script element would end at the first "</script", even inside a string
+    # the browser ends a script element at the first "</script", even inside a string
     return script.replace("</", "<\\/")
 
 
 def module(root: Path, start: str) -> str:
-    """The module `start` in the folder `root`, with all that it imports, as one module.
+    """The module `start` in the folder `root`, with all modules that it imports, as one module.
 
-    It exports what `start` exports, and `MODULES`: the exports of each module by its name. `start` may import
-    other modules later, by `import("./other.js")`; `beside` gives their text. ValueError as for `bundled`.
+    It exports what `start` exports, and `MODULES`, each module's exports by its name. `start` may import more
+    modules later, by `import("./other.js")`; `beside` gives their text. ValueError as for `bundled`.
     """
     order = modules(root, start)
     numbers = {name: number for number, name in enumerate(order)}
@@ -52,7 +52,7 @@ def module(root: Path, start: str) -> str:
 
 
 def beside(root: Path, start: str, name: str) -> str:
-    """The text of module `name`, which `start` imports later. It takes bundled modules from `MODULES`."""
+    """The text of module `name`, which `start` imports later: it takes bundled modules from `MODULES`."""
     inside = set(modules(root, start))
 
     def imported(match: re.Match[str]) -> str:
@@ -66,7 +66,7 @@ def beside(root: Path, start: str, name: str) -> str:
 def modules(root: Path, start: str) -> list[str]:
     """Names of the module `start` in the folder `root` and of all modules that it imports.
 
-    Each module stands after those that it imports.
+    Each module comes after the modules that it imports.
     """
     order: list[str] = []
     _visit(root, start, order)

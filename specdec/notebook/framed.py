@@ -1,9 +1,9 @@
 """A page in an isolated frame of a notebook, with a still picture above it.
 
 The picture is for notebooks that run no scripts or show no frames (iframes). The frame is a sandbox without
-the notebook's origin, so its scripts reach neither the notebook nor anything else. The frame shows the same
-picture until its page is unpacked, and keeps it if its script may not run. The page is compressed, because
-the trace of 200 tokens with all races takes half a megabyte.
+the notebook's origin, so its scripts can reach neither the notebook nor anything else. The frame shows the
+same picture until its page is unpacked; if scripts may not run, it keeps the picture. The page is compressed,
+because the record of 200 tokens with all races takes half a megabyte.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ new Response(stream).text().then((page) => {{ document.open(); document.write(pa
 
 
 def framed(page: str, still: str, title: str) -> str:
-    """HTML for a notebook that shows a page in a frame. still: HTML that is shown if the page can't be."""
+    """HTML for a notebook that shows a page in a frame. still: the HTML that is shown if the page is not."""
     packed = base64.b64encode(gzip.compress(page.encode(), mtime=0)).decode()
     inner = _FRAME.format(packed=packed, still=f'{style()}<div class="specdec">{still}</div>')
     quoted = inner.replace("&", "&amp;").replace("'", "&#39;")

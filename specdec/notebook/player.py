@@ -8,7 +8,7 @@ from specdec.notebook.bundle import bundled
 from specdec.shipped import ASSETS
 
 PANELS = ASSETS / "player" / "panels.html"
-"""The panels before anything is drawn in them; `python -m components.decode.panels` writes this file."""
+"""The file with the panels before anything is drawn. `python -m components.decode.panels` writes it."""
 _SHEETS = (
     *("shared/colours", "shared/controls", "page/page"),
     *("decode/stage", "decode/text", "decode/figures", "decode/player", "decode/statistics"),
@@ -35,7 +35,7 @@ start();
 def empty(script: str = "offline") -> str:
     """The offline page without a run. The page's Save button puts a run into the element `trace`.
 
-    script: "embedded" for a page that other sites show in a frame; it fetches the run that its address names.
+    script: "embedded" for a page that other sites show in a frame; it fetches the run named in its address.
     """
     return _PAGE.format(
         styles="\n".join((ASSETS / f"{name}.css").read_text(encoding="utf-8") for name in _SHEETS),

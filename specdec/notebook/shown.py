@@ -13,7 +13,7 @@ from specdec.notebook.player import page
 
 Bundle = dict[str, str]
 MOST_BYTES = 5_000_000
-"""The longest record that the player opens. `assets/shared/trace.js` has the same limit."""
+"""The most characters of a record that the player opens. `assets/shared/trace.js` has the same limit."""
 
 
 def generation(trace: str) -> Bundle:
@@ -55,7 +55,7 @@ def round(trace: str) -> Bundle:
 
 
 def topology(paths: Sequence[tuple[int, ...]], plain: str) -> Bundle:
-    """A drawing of a tree without tokens. plain: the text that is shown if HTML is not."""
+    """A drawing of a tree whose tokens are not known. plain: the text for notebooks that do not show HTML."""
     depth = max(map(len, paths), default=0)
     words = f"{len(paths)} drafted tokens, depth {depth}"
     picture = tree.drawing(paths, {}, {}) if 0 < len(paths) <= tree.MOST_NODES else ""
@@ -63,7 +63,7 @@ def topology(paths: Sequence[tuple[int, ...]], plain: str) -> Bundle:
 
 
 def counts(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], plain: str) -> Bundle:
-    """A table of numbers as notebook output. plain: the text that is shown if HTML is not."""
+    """A table of numbers. plain: the text for notebooks that do not show HTML."""
     return {"text/plain": plain, "text/html": card(still.table(caption, head, rows))}
 
 

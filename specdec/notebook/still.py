@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 _ELEMENTS = {"accepted": "span", "bonus": "b", "correction": "u", "residual": "u"}
-"""HTML elements that show the kind of a token even if a notebook drops styles. Other kinds have none."""
+"""The HTML elements that show the kind of a token even without styles. Other kinds get no element."""
 
 
 def text(prompt: str, tokens: Iterable[tuple[str, str]]) -> str:

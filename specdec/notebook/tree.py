@@ -7,7 +7,7 @@ from html import escape
 
 Path = tuple[int, ...]
 MOST_NODES = 400
-"""Trees with more tokens than this are not drawn."""
+"""Larger trees, by number of tokens, are not drawn."""
 _LINE, _MARGIN, _RADIUS = 22, 14, 5
 _LONGEST = 14
 
@@ -15,7 +15,7 @@ _LONGEST = 14
 def drawing(paths: Sequence[Path], labels: Mapping[Path, str], classes: Mapping[Path, str]) -> str:
     """SVG of a tree. paths: in level order, parents before children.
 
-    labels, classes: text and CSS class of some or all nodes, by path.
+    labels, classes: texts and CSS classes of some or all nodes, by the node's path.
     """
     column = 118 if labels else 44
     y = _heights(paths)
@@ -32,7 +32,7 @@ def drawing(paths: Sequence[Path], labels: Mapping[Path, str], classes: Mapping[
 
 
 def _heights(paths: Sequence[Path]) -> dict[Path, float]:
-    """The vertical position of each node: a leaf has its own line, a parent is halfway between children."""
+    """The vertical position of each node. A leaf has its own line; a parent is halfway between children."""
     children: dict[Path, list[Path]] = {(): []}
     for path in paths:
         children[path] = []

@@ -1,8 +1,8 @@
-"""Computes whether speculative decoding pays: tokens per call, speed-up and limits, by acceptance and costs.
+"""Computes whether speculative decoding is faster: tokens per call, speed-up and limits, from measured costs.
 
-gain      what drafting gains in a set-up, where it breaks even, and what limits it
+gain      the gain from drafting in a set-up, the values at which it breaks even, and its limits
 measuring measures the set-up of a pair on this machine
-setups    set-ups: measured, from a roofline, as JSON, and with single values changed
+setups    set-ups: measured, from a roofline, from JSON, and with single values changed
 command   `python -m specdec.payoff`
 """
 

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def save(path: Path, result: dict[str, Any]) -> None:
-    """Writes a result with a description of the machine."""
+    """Writes a result, with a description of the machine, to a JSON file."""
     now = {"threads": torch.get_num_threads(), "load": os.getloadavg()[0]}
     write_json(path, {"machine": machine(torch.device("cpu")) | now} | result)
 
@@ -53,8 +53,8 @@ def parser() -> Parser:
     add_pair(result, "hub id, folder or GGUF file")
     add_options(result, "temperature", "top_k", "top_p")
     add, default = result.add_argument, " (default: %(default)s)"
-    add("--method", default="ersd", help=", ".join(DRAFTING) + default)
-    add("--texts", type=int, default=1, help="decoded at once" + default)
+    add("--method", default="ersd", help="one of " + ", ".join(DRAFTING) + default)
+    add("--texts", type=int, default=1, help="number of texts decoded together" + default)
     add("--json", action="store_true", help="print the numbers as one line of JSON")
     add(
         "--save",

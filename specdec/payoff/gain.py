@@ -1,7 +1,7 @@
-"""What drafting gains in a set-up, where it breaks even, and what limits it.
+"""The gain from drafting in a set-up, the values at which it breaks even, and its limits.
 
 The speed of the best tree is computed again without each limit: with a draft that is always right, a draft
-without cost, rows of the target without cost, or no work outside the two models. The limit that helps most is
+without cost, rows of the target without cost, or no work outside the two models. The most important limit is
 the one whose halving gains most.
 """
 
@@ -20,9 +20,9 @@ from specdec.trace import Candidate
 ERROR = 0.02
 """The smallest gain that counts. A smaller gain is within the error of a measurement."""
 _STEPS = 9
-"""The search for a break-even point halves its interval this many times."""
+"""The number of halvings in the search for a break-even point."""
 _DEAREST = 4.0
-"""The search for the dearest draft that still pays ends at this time of a draft step, as a multiple of a
+"""The search for the slowest draft that still pays ends at this time of a draft step, in multiples of a
 target call."""
 
 
@@ -39,9 +39,9 @@ class Payoff(NamedTuple):
     """The gain of the best tree relative to plain decoding, and its limits.
 
     drafted: size of the best tree. tokens_per_call: expected tokens per call of each text. curve: the best
-    tree of each k. halved, without: the speed-up with each limit halved and without it, by the limit's name.
+    tree of each k. halved, without: by the name of a limit, the speed-up if the limit is halved or removed.
     least_acceptance: the acceptance of the first drafted token at which drafting breaks even. dearest_draft:
-    the time of a draft step, in target calls, at which drafting breaks even. Each is None if it never does.
+    the time of a draft step, in target calls, at which drafting breaks even. Both are None if it never does.
     """
 
     speed_up: float
@@ -79,8 +79,8 @@ class Payoff(NamedTuple):
         return self.speed_up >= 1 + ERROR
 
     def sentences(self) -> list[str]:
-        """Three sentences: what limits the gain, what would help most, and the gain without the main
-        limit."""
+        """Three sentences: the gain and its main limit, the change that would help most, and the gain without
+        the main limit."""
         limit, best = max(self.without.items(), key=itemgetter(1))
         help, helped = max(self.halved.items(), key=itemgetter(1))
         if self.pays:
@@ -100,7 +100,7 @@ class Payoff(NamedTuple):
             if self.drafted == MOST_DRAFTED:
                 last = f"Only the size of the largest tree, k = {MOST_DRAFTED}, limits the gain."
             return [f"{gain}.", advice, last]
-        # if removing a limit speeds up plain decoding more than drafting, the limit is not named
+        # a limit is not named if removing it speeds up plain decoding more than drafting
         more = {
             name: value for name, value in self.without.items() if value > self.speed_up and name != limit
         }
@@ -124,10 +124,10 @@ def _candidates(setup: SetUp, sizes: Collection[int] = range(MOST_DRAFTED + 1)) 
 
 
 def _break_even(with_value: Callable[[float], SetUp], easy: float, hard: float) -> float | None:
-    """The break-even point between the values `easy` and `hard`: the value nearest to `hard` at which at
-    least one tree is as fast as plain decoding.
+    """The break-even point between `easy` and `hard`: the value nearest to `hard` with which at least one
+    tree is as fast as plain decoding.
 
-    None if every tree is slower even at `easy`.
+    None if every tree is slower even with `easy`.
     """
 
     def pays(value: float) -> bool:
@@ -154,7 +154,7 @@ def _cheaper_draft(setup: SetUp, share: float) -> SetUp:
 
 
 def _cheaper_rows(setup: SetUp, share: float) -> SetUp:
-    """The set-up in which each row beyond one per text costs only this share."""
+    """The set-up in which each row beyond the first row of a text costs only this share of its time."""
     texts, target = setup.texts, setup.costs.target
     one = target.seconds(texts, texts)
     table = {
@@ -177,5 +177,5 @@ LIMITS: dict[str, Callable[[SetUp, float], SetUp]] = {
     "the time of further rows": _cheaper_rows,
     "the work outside the two models": _less_around,
 }
-"""The possible limits of the gain, by name. Each is a function that takes a set-up and a share, and returns
-the set-up in which only this share of the limit is left."""
+"""The possible limits of the gain, by name. Each is a function of a set-up and a share. It returns the set-up
+in which only this share of the limit remains."""

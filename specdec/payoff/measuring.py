@@ -23,19 +23,18 @@ from specdec.topology import Topology, sequence, specinfer
 
 _TREES = (Topology([]), sequence(1), sequence(4), specinfer(9), WIDE)
 _SEQUENCES = (Topology([]), sequence(1), sequence(4), sequence(8))
-"""The trees whose rounds are timed: the first ones if both models can score trees, otherwise the second
-ones."""
+"""The trees whose rounds are timed: `_TREES` if both models can score trees, otherwise `_SEQUENCES`."""
 _ROUNDS, _TURNS = 8, 4
-"""The number of consecutive rounds of a tree in each of its turns, and the number of turns. The rounds are
-consecutive, because the first rounds after a change of the tree are slow."""
+"""The number of consecutive rounds in each turn of a tree, and the number of its turns. The rounds of a turn
+are consecutive, because the first rounds after a change of the tree are slow."""
 _LENGTH = 64
-"""The texts of the measurement have at most this many tokens."""
+"""The most new tokens of a text of the measurement."""
 _SEED = 0x7469_6D65
 
 
 def measuring(pair: ModelPair, settings: RunSettings, texts: int = 1, thorough: int = 1) -> Steps[SetUp]:
-    """The set-up of this pair. texts: number of texts that are decoded together. thorough: the measurement
-    takes this many times as long as usual.
+    """Measures the set-up of this pair. texts: number of texts that are decoded together. thorough: a factor
+    for the length of the measurement.
 
     ValueError if the pair can't draft.
     """
@@ -55,7 +54,7 @@ def measuring(pair: ModelPair, settings: RunSettings, texts: int = 1, thorough: 
 def _side(
     pair: ModelPair, settings: RunSettings, tree: Topology, texts: int, times: RoundTimes
 ) -> Iterator[None]:
-    """Decode texts together on this tree, one step at a time, without end."""
+    """Decodes texts together on this tree without end. Each item that it yields is one step."""
     batch, prompts = Batch(pair, times), fixed_prompts(pair)
     for number in count():
         prompt, seed = prompts[number % len(prompts)], derived_seed(_SEED, number)

@@ -1,4 +1,4 @@
-"""A set-up holds all values that decide whether drafting pays, measured or given by hand.
+"""A set-up: all values that decide whether drafting pays. They are measured, or given by a user.
 
 Times have any unit, because only their ratios matter. Measured set-ups are in seconds.
 """
@@ -17,10 +17,10 @@ from specdec.decoding.fastest import QUEUE, SIZES
 from specdec.decoding.joint_trees import DraftNode, queue
 
 THOROUGH = 4
-"""The command measures this many times as long as the page, because a command may take longer than a
-click."""
+"""The command measures this many times as long as the page, because users of a command expect to wait longer
+than after a click."""
 MOST_DRAFTED = max(SIZES)
-"""The largest tree that is considered has this many drafted tokens."""
+"""The number of drafted tokens of the largest tree to choose from."""
 ROWS = (2, 4, 8, 16, 32, 64)
 """The numbers of rows for which a user gives the cost of a target call."""
 NOTHING = {1: Overhead(0.0, 0.0, 0.0, 0.0)}
@@ -36,15 +36,15 @@ SHAPES: dict[str, Callable[[np.ndarray], list[DraftNode]]] = {
         DraftNode((i,), rate, rate, i == 0) for i, rate in enumerate(rates[:MOST_DRAFTED].tolist())
     ],
 }
-"""The shapes of the draft, by name. Each is a function that takes acceptance by index and returns the nodes
-from which the trees of all sizes are cut."""
+"""The shapes of the draft tree, by name. Each is a function that takes acceptance by index, and returns the
+nodes from which the trees of all sizes are cut."""
 
 
 class SetUp(NamedTuple):
     """The values that decide whether drafting pays.
 
-    acceptance: rates by child index; the first is above 0. costs: the times of a round. texts: the batch
-    size. shape: the drafts' shape, a name of `SHAPES`.
+    acceptance: by child index; the first value is above 0. costs: the times of a round. texts: the number of
+    texts decoded together. shape: the shape of the draft tree, a name of `SHAPES`.
     """
 
     acceptance: np.ndarray
@@ -54,23 +54,23 @@ class SetUp(NamedTuple):
 
     @property
     def call(self) -> float:
-        """The time of a target call over one row. Visitors give all costs as multiples of it."""
+        """The time of a target call over one row, which is the unit of all costs that visitors give."""
         return self.costs.target.seconds(1, 1)
 
     @property
     def draft_step(self) -> float:
-        """The time of a draft call over one row, as a multiple of that of a target call."""
+        """The time of a draft call over one row, in multiples of a target call over one row."""
         return self.costs.draft.seconds(1, 1) / self.call
 
     @property
     def rows(self) -> tuple[float, ...]:
-        """The times of target calls over the numbers of rows in `ROWS`, as multiples of that over one row."""
+        """The times of target calls over the numbers of rows in `ROWS`, in multiples of one over one row."""
         return tuple(self.costs.target.seconds(1, rows) / self.call for rows in ROWS)
 
     @property
     def rest(self) -> float:
-        """The time outside the two models that drafting four tokens in a sequence adds to a round, as a
-        multiple of the time of a target call."""
+        """The time outside the two models that drafting four tokens in a sequence adds to a round, in
+        multiples of a target call over one row."""
         over = self.costs.overhead(self.texts)
         return (over.drafting + (_TYPICAL - 1) * over.node + _TYPICAL * over.level) / self.call
 
@@ -104,15 +104,15 @@ class SetUp(NamedTuple):
 
 
 def cost_of(table: Mapping[Any, float]) -> ForwardCost:
-    """Makes the cost of a call from a table of its times by the number of rows."""
+    """The cost of a call, from a table of its times by number of rows."""
     return ForwardCost({int(rows): [time] for rows, time in table.items()})
 
 
 def roofline(parameters: float, bytes_each: float, bandwidth: float, arithmetic: float) -> JointCost:
-    """Seconds of a forward pass: the time of reading the weights or of the arithmetic, whichever is longer.
+    """Seconds of a forward pass: of reading the weights or of the arithmetic, whichever takes longer.
 
-    bytes_each: bytes of a parameter. bandwidth: bytes per second. arithmetic: operations per second, of which
-    a row takes two for each parameter. Caches, attention and the start of a kernel cost nothing here. The
+    bytes_each: bytes of a parameter. bandwidth: bytes per second. arithmetic: operations per second; a row
+    takes two operations for each parameter. Caches, attention and the start of a kernel count as free. The
     times are exact for whole numbers of rows.
     """
     reading, row = parameters * bytes_each / bandwidth, 2 * parameters / arithmetic
@@ -124,8 +124,8 @@ def roofline(parameters: float, bytes_each: float, bandwidth: float, arithmetic:
 def with_first(acceptance: np.ndarray, first: float) -> np.ndarray:
     """Acceptance with another value for the first index.
 
-    For a lower value the other rates fall in proportion. For a higher value they keep their shares of the
-    probability that remains.
+    For a lower value, the other rates fall in the same proportion. For a higher value, they keep their shares
+    of the remaining probability.
     """
     own = acceptance[0]
     factor = first / own if first < own else (1 - first) / (1 - own) if own < 1 else 0.0
@@ -142,13 +142,13 @@ def changed(
     texts: int | None = None,
     shape: str | None = None,
 ) -> SetUp:
-    """The set-up with these values instead of its own; None keeps a value.
+    """The set-up with these values instead of its own; None keeps the set-up's value.
 
-    Times are in units of a target call over one row. acceptance: that of the first drafted token; the other
-    rates follow as in `with_first`. draft_step: the time of a draft call over one row; the times over more
-    rows change in proportion. rows: the time of a target call over each number of rows in `ROWS`; known times
-    of other numbers change along. rest: as `SetUp.rest`; its parts change in proportion. ValueError if the
-    acceptance is not above 0 and at most 1, or texts is below 1.
+    Times are in units of a target call over one row. acceptance: of the first drafted token; the other rates
+    follow as in `with_first`. draft_step: the time of a draft call over one row; the times over more rows
+    change in proportion. rows: the time of a target call over each number of rows in `ROWS`; known times of
+    other numbers change too (`_with_rows`). rest: as `SetUp.rest`; its parts change in proportion. ValueError
+    if the acceptance is not above 0 and at most 1, or texts is below 1.
     """
     if acceptance is not None and not 0 < acceptance <= 1:
         raise ValueError(f"acceptance = {acceptance!r} is not a number above 0 and at most 1")
@@ -174,10 +174,10 @@ def changed(
 
 
 def _with_rows(setup: SetUp, rows: Sequence[float]) -> JointCost:
-    """The cost of a target call that has these times over the numbers of rows in `ROWS`.
+    """The cost of a target call with these times over the numbers of rows in `ROWS`.
 
-    Where the set-up knows the times of other numbers, they change by as much as the times beside them. A
-    value that is the set-up's own in three digits, which a page shows, changes nothing.
+    Times that the set-up has for other numbers of rows change as much as those of neighbouring numbers. A
+    value that equals the set-up's own in three digits, as the page shows it, changes nothing.
     """
     target, counts = setup.costs.target, (1, *ROWS)
     pairs = zip(rows, setup.rows, strict=True)
@@ -194,7 +194,7 @@ def _with_rows(setup: SetUp, rows: Sequence[float]) -> JointCost:
 
 
 def scaled(cost: JointCost, factor: float) -> JointCost:
-    """The cost times this factor."""
+    """The cost with all times multiplied by this factor."""
     return JointCost(
         {
             texts: cost_of({rows: factor * time for rows, time in table.items()})

@@ -1,11 +1,11 @@
-"""Exponential races. Their random numbers ("noise") are keyed by seed and position, and the same wherever and
-whenever they are drawn.
+"""Exponential races. Their random numbers ("noise") are keyed by seed and position, so they are the same on
+every device and at every time.
 
 races         winners and arrivals of races, on a CPU and on other devices
 noise         all noise of one round, by node
 exponentials  the logarithms of the exponentials of all tokens of a vocabulary
-keys          the key that each seed, stream and position gives to its noise
-sparse        races of a large vocabulary: only tokens that can still win are computed
+keys          the key of the noise of each seed, stream and position
+sparse        races over a large vocabulary, which compute only tokens that can still win
 splitmix      the hash from which all noise comes
 """
 

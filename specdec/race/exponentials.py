@@ -32,7 +32,7 @@ def log_exponentials(
 
 
 def fill(rows: Tensor, keys: Sequence[int]) -> Tensor:
-    """Write log e, with e ~ Exp(1) determined by the keys, into `rows` [keys, vocabulary]; return `rows`."""
+    """Write log e, e ~ Exp(1) determined by the keys, into `rows` [keys, vocabulary], and return `rows`."""
     vocab_size = rows.shape[-1]
     if rows.device.type != "cpu":
         uniforms = splitmix.uniforms_on(rows.device, keys, vocab_size)  # [keys, vocabulary]

@@ -1,7 +1,7 @@
 """The keys of all random numbers ("noise") of races and acceptance tests.
 
-All noise is a function of a key. A key is made from (seed, stream, position) or from (seed, round, node). So
-the same noise can be drawn again anywhere, and independent purposes have independent noise.
+All noise is a function of a key. A key is made from (seed, stream, position) or from (seed, round, node).
+Therefore the same noise can be drawn again at any time, and each purpose has independent noise.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from specdec.race.splitmix import GOLDEN, MASK, mix
 
 
 class Stream(IntEnum):
-    """The purposes of noise. Each has independent noise: GSD must never test drafts with the noise that drew
-    them.
+    """The purposes of noise. Each has independent noise, because GSD, for example, must not test drafts with
+    the noise that drew them.
 
     RACE: the exponentials of a position.
     ACCEPT: the uniforms of acceptance tests.
     RESIDUAL: the uniforms that sample a round's last token.
-    AGAIN: the waits until a token arrives once more in a race (`drafters.independent`).
+    AGAIN: the waits until a token arrives again in a race (`drafters.independent`).
     ROUND: the seeds of a round's nodes.
     """
 

@@ -1,12 +1,12 @@
 """The noise of one round, for each node: races, uniforms for acceptance tests, and uniforms for last tokens.
 
-    PositionNoise    keyed by seed and position: shared by nodes of one depth and by overlapping rounds
+    PositionNoise    keyed by seed and position: nodes of one depth share it, and so do overlapping rounds
     RoundNoise       keyed by seed, round and node, for rules that decide on several positions at once
 
-A rule that decides on several positions at once uses noise of many nodes of one depth, and of positions that
-the round does not reach. A later round must not use this noise again, so it is keyed by the round too.
+A rule that decides on several positions at once uses the noise of several nodes of one depth, also at
+positions that the round does not reach. No later round may use this noise again, so its key has the round.
 
-A node is named by its path: the child indices from the root, whose own path is ().
+A node is named by its path: the child indices from the root to the node. The root's path is ().
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class Noise(Protocol):
 
 
 class Races:
-    """The races of one run, by position. Those before the first position of the last round are dropped.
+    """The races of one run, by position. Races before the first position of the latest round are dropped.
 
-    Rounds overlap: the race of a position that was drafted but not reached is used again in the next round.
+    Rounds overlap: the race of a position that was drafted but not reached is used again by the next round.
     """
 
     def __init__(self, seed: int, vocab_size: int, device: torch.device | str = "cpu"):
         self.seed, self.vocab_size, self.device = seed, vocab_size, device
         self._known: dict[int, Race] = {}
-        # on a CPU, the positions that fit into one block of the generator (`splitmix.blocks`)
+        # on a CPU: as many positions as fit into one block of the generator (`splitmix.blocks`)
         on_host = torch.device(device).type == "cpu"
         self._at_once = max(1, min(_AHEAD, splitmix.BLOCK // vocab_size)) if on_host else _AHEAD
 
@@ -84,8 +84,8 @@ class PositionNoise:
         return self.race(nodes[0])
 
     def log_waits(self, depth: int, count: int) -> list[float]:
-        """Logarithms of `count` exponential waits, after which tokens arrive again in the race of this depth
-        (`drafters.independent`)."""
+        """Logarithms of `count` exponential waits. After these waits, tokens arrive again in the race of this
+        depth (`drafters.independent`)."""
         uniforms = (uniform(self.seed, self.position + depth, i, Stream.AGAIN) for i in range(count))
         return [math.log(-math.log1p(-u)) for u in uniforms]
 

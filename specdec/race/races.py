@@ -5,12 +5,12 @@ arrival is a sample of p. The exponentials of a position are the same under ever
 ERSD independent of the drafter.
 
     HostRace      all exponentials in memory, on a CPU
-    DeviceRace    the same on another device
+    DeviceRace    all exponentials in memory, on another device
     SparseRace    a large vocabulary on a CPU: only tokens that can still win are computed (`sparse`)
 
 Race arithmetic is in logarithms, log e - log p, where a token with p = 0 arrives at infinity. The uniforms
-behind the exponentials are float64: in float32, some of 128,000 would be equal, and the tail would be cut
-off. They have the same bits on every device; their logarithms may differ in the last place.
+from which exponentials are made are float64: of 128,000 float32 uniforms some would be equal, and the tail
+would be cut off. They have the same bits on every device; their logarithms may differ in the last digit.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from specdec.race.exponentials import fill
 from specdec.race.sparse import SparseRace
 
 LARGE = 1 << 14
-"""On a CPU, a larger vocabulary gets a `SparseRace`. For a smaller one it would save no time."""
+"""A CPU uses a `SparseRace` for larger vocabularies than this. For smaller ones it would save no time."""
 FEW = 8
 """On a CPU, up to this many arrivals of a race are found one by one."""
 
 
 class Arrivals(Protocol):
-    """Finds the first arrivals under each of several distributions, in one race for all or in one race for
-    each. A constant factor on the weights of a row does not change its arrivals."""
+    """Finds the first arrivals under each of several distributions q. The distributions share one race, or
+    each has its own race. A constant factor on the weights of a row does not change its arrivals."""
 
     @property
     def exponentials(self) -> Tensor:
@@ -44,8 +44,8 @@ class Arrivals(Protocol):
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
         """For each row of log_q [n, vocabulary], the first `count` arrivals under q, in order.
 
-        They are a sample of q without replacement (line 10 of the paper's Algorithm 5). A race has only as
-        many arrivals as q has support, so a list may be shorter.
+        They are a sample of q without replacement (line 10 of the paper's Algorithm 5). Only tokens with q >
+        0 arrive, so a list may be shorter.
         """
 
 
@@ -55,8 +55,8 @@ class Race(Arrivals, Protocol):
     def winner(self, log_p: Tensor) -> int:
         """The token that arrives first, argmin e / p, under log_p [vocabulary]: a sample of p.
 
-        log_p may be off by a constant. If log_p holds NaN or +inf, or no finite value, the result is a token
-        at which log_p is not finite.
+        A constant may be added to log_p. If log_p holds NaN or +inf, or no finite value, the result is a
+        token at which log_p is not finite.
         """
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
@@ -83,7 +83,7 @@ class DeviceRace:
 
 
 class HostRace:
-    """A race on a CPU. numpy's calls take a sixth of the time of torch's. log_e: as in `DeviceRace`."""
+    """A race on a CPU. It uses numpy, which takes a sixth of torch's time. log_e: as in `DeviceRace`."""
 
     def __init__(self, log_e: np.ndarray):
         self._log_e = log_e
@@ -127,7 +127,7 @@ class RaceOfEach:
 
 
 def race_of(log_e: Tensor) -> Race:
-    """The race with these logarithms of exponentials, [vocabulary], on the device where they are."""
+    """The race with these logarithms of exponentials, [vocabulary], on the device that holds them."""
     return HostRace(log_e.numpy()) if log_e.device.type == "cpu" else DeviceRace(log_e)
 
 
@@ -141,7 +141,7 @@ def races_of(keys: Sequence[int], vocab_size: int, device: torch.device | str = 
 
 
 def _first_few(times: np.ndarray, count: int) -> list[int]:
-    """The first `count` arrivals of one race; a NaN ends the list. Overwrites `times` [vocabulary].
+    """The first `count` arrivals of one race; none if a time is NaN. Overwrites `times` [vocabulary].
 
     One search for each arrival takes a fraction of the time of torch's topk.
     """
@@ -156,17 +156,17 @@ def _first_few(times: np.ndarray, count: int) -> list[int]:
 
 
 def first_of(log_times: Tensor, count: int) -> Tensor:
-    """The first `count` arrivals in each row of times [n, vocabulary]: their times and their tokens, float64
+    """The first `count` arrivals in each row of log times [n, vocabulary]: log times and tokens, float64
     [n, 2, count]. The host does not wait for a GPU."""
     count = min(count, log_times.shape[-1])
-    # a GPU finds a minimum in a fraction of the time of topk
+    # for one arrival, a GPU finds the minimum in a fraction of the time of topk
     times, tokens = log_times.min(-1, True) if count == 1 else log_times.topk(count, largest=False)
     return torch.stack([times, tokens.double()], 1)  # float64 holds every token
 
 
 def orders_of(first: Tensor) -> list[list[int]]:
-    """The tokens of each row of `first_of`, read in one transfer. A token that never arrives is left out, and
-    so is one whose time is NaN."""
+    """The tokens of each row of `first_of`, read in one transfer. Tokens that never arrive, and tokens whose
+    time is NaN, are left out."""
     return [
         [int(token) for time, token in zip(times, tokens, strict=True) if time < math.inf]
         for times, tokens in first.tolist()

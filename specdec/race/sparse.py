@@ -1,15 +1,15 @@
 """One race over a large vocabulary on a CPU: only tokens that can still win are computed.
 
-If all exponentials are above a limit, a token can arrive before a time t only if its weight is above
-limit / t. All other tokens need no logarithm and no memory, and the arrivals are the same as in a race that
-computes all tokens. There are two limits:
+If all exponentials are above a limit, only a token with a weight above limit / t can arrive before a time t.
+No other token needs a logarithm or memory, and the arrivals are the same as in a race that computes all
+tokens. There are two limits:
 
-- No exponential is below that of the smallest uniform, 2**-54. At a low temperature few weights are large
-  enough to win even with it.
-- Otherwise the tokens with the smallest uniforms are found, once per race. All other exponentials are above a
-  larger limit.
+- No exponential is below that of the smallest possible uniform, 2**-54. At a low temperature only few weights
+  are large enough to win even with this exponential.
+- If too many tokens could win with it, the tokens with the smallest uniforms ("early tokens") are found, once
+  per race. The exponentials of all other tokens are above a larger limit.
 
-Weights are probabilities times any factor, so no sum over the vocabulary is needed.
+Weights are probabilities times any common factor, so no sum over the vocabulary is needed.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from specdec.race import splitmix
 from specdec.race.exponentials import fill, log_exponential
 
 EARLY = 512
-"""The expected number of early tokens: those with the smallest uniforms, which are found once per race."""
+"""The expected number of early tokens: those with the smallest uniforms, found once per race."""
 _LOG_REACH = math.log(4.0)
-"""The logarithm of 4: the first search for n arrivals ends at the time 4 n, divided by the largest weight. At
-most two of 100 searches for one arrival must go on after this time."""
+"""The logarithm of 4. The first search for n arrivals covers the times up to 4 n, divided by the largest
+weight. For one arrival, at most two of 100 searches must go on beyond this time."""
 _LOG_SMALLEST = math.log(-math.log1p(-(2.0**-54)))
 """The logarithm of the smallest exponential."""
 _FEW = 1 / 16
-"""If at most this share of all tokens could win with the smallest exponential, only these are computed."""
+"""If at most this share of all tokens could win with the smallest exponential, only they are computed."""
 _SLACK = 1e-3  # log-weights are compared in float32, which rounds a limit by less than 1e-7 of it
 
 
 class SparseRace:
-    """A `Race` with the noise of this key over `vocab_size` tokens."""
+    """A `Race` over `vocab_size` tokens that computes only noise which can decide. key: that of the noise."""
 
     def __init__(self, key: int, vocab_size: int):
         self.key, self.vocab_size = key, vocab_size
         self._limit = min((EARLY << splitmix.COARSE) // vocab_size, (1 << splitmix.COARSE) - 1)
-        # the least uniform and the least exponential of all tokens that are not early
+        # the smallest uniform and the smallest exponential that a token can have that is not early
         self._least = self._limit * 2.0**-splitmix.COARSE
         self._log_least = math.log(-math.log1p(-self._least))
 
@@ -82,11 +82,11 @@ class SparseRace:
     def _first(self, log_w: np.ndarray, most: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Log times and tokens of the first `count` arrivals under log-weights [vocabulary], in order.
 
-        most: the token with the largest weight. Times are infinite where the weight is 0.
+        most: the token with the largest weight. The log time is infinite where the weight is 0.
         """
         log_reach = _LOG_REACH + math.log(count) - float(log_w[most])
         while True:
-            # a search for several arrivals goes on for so long that nearly all tokens can be among them
+            # a search for several arrivals covers so much time that nearly all tokens could be among them
             can_win = _above(log_w, _LOG_SMALLEST - log_reach) if count == 1 else None
             if can_win is not None and np.count_nonzero(can_win) <= _FEW * len(log_w):
                 tokens, times = self._arriving(log_w, can_win, log_reach)
@@ -99,11 +99,11 @@ class SparseRace:
             log_reach = last
 
     def _with_early(self, log_w: np.ndarray, log_reach: float, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """The early tokens and all others that can be among the first `count` arrivals by `log_reach`, and
-        their log times."""
+        """Candidates for the first `count` arrivals up to the log time `log_reach`: the early tokens, and all
+        others that can be among these arrivals; and their log times."""
         early, log_e = self._early
         times = log_e - log_w[early]
-        if count <= len(early):  # the first arrivals are no later than the first early ones
+        if count <= len(early):  # the last of the first `count` early tokens bounds the time
             log_reach = min(log_reach, float(times[_earliest(times, count)[-1]]))
         can_win = _above(log_w, self._log_least - log_reach)
         likely, later = self._arriving(log_w, can_win, log_reach, self._least)
@@ -112,20 +112,20 @@ class SparseRace:
     def _arriving(
         self, log_w: np.ndarray, can_win: np.ndarray, log_reach: float, least: float = 0.0
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens that arrive by `log_reach`, perhaps a few later ones too, and their log times.
+        """Tokens and log times of all arrivals up to the log time `log_reach`, perhaps with a few later ones.
 
         Only tokens in can_win, bool [vocabulary], whose uniform is at least `least` are considered.
         """
         tokens = np.flatnonzero(can_win)
         log_w = log_w[tokens].astype(np.float64)
         u = splitmix.at(self.key, tokens)
-        # an exponential is never below its uniform, so that no other token can arrive in time
+        # No exponential is below its uniform, so tokens with larger uniforms cannot arrive in time.
         soon = (u >= least) & (u <= np.exp(np.minimum(log_w + log_reach, 0) + _SLACK))
         return tokens[soon], log_exponential(u[soon]) - log_w[soon]
 
 
 def _above(log_w: np.ndarray, limit: float) -> np.ndarray:
-    """Which log-weights are above a limit, bool [vocabulary]. Values just below the limit may count too."""
+    """Which log-weights are above a limit, bool [vocabulary]. Some just below the limit may be included."""
     return log_w > limit - _SLACK * max(1.0, abs(limit))
 
 

@@ -1,7 +1,7 @@
 """splitmix64 as a counter-based hash: number i of a key is the generator's i-th output from the state `key`.
 
-Each number can be computed by itself. All three forms below give the same bits: Python integers for single
-numbers, numpy for whole vocabularies on a CPU (it takes a third of torch's time), torch for other devices.
+Each number can be computed alone. The three forms in this file give the same bits: Python integers for single
+numbers; numpy for whole vocabularies on a CPU, in a third of torch's time; and torch for other devices.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ MASK = (1 << 64) - 1
 _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _SHIFTS = (30, 27, 31)
 COARSE = 31
-"""The last step of the hash does not change this many leading bits, so they can be compared without it."""
+"""The number of leading bits that the hash's last step does not change: they can be compared before it."""
 BLOCK = 1 << 14
-"""How many numbers are computed at once, so that they stay in a CPU's cache."""
+"""The numbers of random numbers that are computed at once, so that they stay in a CPU's cache."""
 _BELOW_ONE = 1 - 2.0**-53  # the largest of 2**53 uniforms would round to one
 
 
@@ -40,8 +40,8 @@ def uniform(key: int, index: int) -> float:
 
 
 def parts(count: int) -> list[slice]:
-    """Slices of the range from 0 to count - 1, each so small that it stays in a CPU's cache. New memory for
-    the whole range would take ten times as long as the computation."""
+    """Slices of the range from 0 to count - 1, each so small that its numbers stay in a CPU's cache.
+    Allocating memory for the whole range would take ten times as long as the computation."""
     return [slice(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
 
 
@@ -61,7 +61,7 @@ def blocks(keys: Sequence[int], count: int) -> Iterator[tuple[slice, slice, np.n
 
 
 def below(key: int, count: int, limit: int) -> np.ndarray:
-    """The indices from 0 to count - 1 whose uniform is below limit / 2**COARSE, in order, on a CPU; int64.
+    """The indices below `count` whose uniform is below limit / 2**COARSE, in order, int64, on a CPU.
 
     limit: an integer from 0 to 2**COARSE - 1.
     """
@@ -86,7 +86,7 @@ def _counters(start: int, stop: int) -> np.ndarray:
 
 
 def _mixed(z: np.ndarray, last: bool = True) -> np.ndarray:
-    """`mix` on uint64 numbers, in place; products wrap around. last: whether to do its last step too."""
+    """`mix` on uint64 numbers, in place; products wrap around. last: whether to do the last step of `mix`."""
     shifted = np.empty_like(z)
     for bits, factor in zip(_SHIFTS, _FACTORS, strict=False):
         np.right_shift(z, np.uint64(bits), out=shifted)
@@ -102,7 +102,7 @@ def _to_unit(bits: np.ndarray) -> np.ndarray:
     np.right_shift(bits, np.uint64(11), out=bits)
     result = np.add(bits.view(np.int64), 0.5)  # the same values, converted in half the time
     result *= 2.0**-53
-    # a number rarely rounds to 1; computing the minimum of all numbers would take four times as long
+    # rounding to 1 is rare, and the minimum of all numbers would take four times as long as this check
     if result.max(initial=0.0) == 1:
         np.minimum(result, _BELOW_ONE, out=result)
     return result
@@ -120,7 +120,7 @@ def uniforms_on(device: torch.device, keys: Sequence[int], count: int) -> Tensor
 
 
 def _shifted(z: Tensor, bits: int) -> Tensor:
-    """A logical shift to the right. torch's shift is arithmetic, so a mask clears the copies of the sign."""
+    """A logical shift to the right. torch's shift copies the sign bit, so a mask clears these copies."""
     return (z >> bits).bitwise_and_((1 << (64 - bits)) - 1)
 
 

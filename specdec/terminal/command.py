@@ -28,7 +28,7 @@ from specdec.terminal.printing import explained, in_colours, legend, painted
 from specdec.waiting import Waiting
 
 COMMANDS = {"bench": "specdec.bench.command", "audit": "specdec.exactness.audit.command"}
-"""The modules of the other commands. Each has a function `main(arguments)`; `serve` starts the page."""
+"""The modules of the other commands, each with a function `main(arguments)`. `serve` has no module."""
 Prompt = str | list[int]
 _PAGE = Path(__file__).resolve().parent.parent.parent / "app.py"
 
@@ -104,7 +104,7 @@ def _loaded(options: argparse.Namespace) -> ModelPair:
 
 
 def _explain(pair: ModelPair) -> None:
-    """Print the models, and what a draft with another tokenizer can propose."""
+    """Print the names of the models, and which tokens a draft with another tokenizer can propose."""
     with Waiting("measuring what the draft can propose"):
         measure_shared_mass(pair)
     for role, model in (("target", pair.target), ("draft", pair.draft)):

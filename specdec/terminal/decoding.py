@@ -21,7 +21,7 @@ from specdec.trace import Generation
 def measured(generation: Generation) -> dict[str, Any]:
     """The numbers of a run, as `--json` prints them.
 
-    ms_per_token leaves out the first round, which includes the warm-up.
+    ms_per_token leaves out the first round, which is slower because it warms up the models.
     """
     rounds = generation.rounds[1:] or generation.rounds
     seconds = sum(round.seconds.total for round in rounds) / sum(len(round.tokens) for round in rounds)
@@ -35,7 +35,7 @@ def measured(generation: Generation) -> dict[str, Any]:
 
 
 def chosen(pair: ModelPair, name: str, settings: RunSettings) -> Topology | str:
-    """The topology with a name like `sequence(4)`; for `optimal(k)` acceptance is measured first."""
+    """The topology named like `sequence(4)`. For `optimal(k)`, acceptance is measured first."""
     topology = named(name)
     if not isinstance(topology, int):
         return topology
@@ -44,9 +44,9 @@ def chosen(pair: ModelPair, name: str, settings: RunSettings) -> Topology | str:
 
 
 def named(name: str) -> Topology | str | int:
-    """Reads the name of a topology. The result is the topology, or "auto", or the k of an optimal tree.
+    """Reads the name of a topology. The result is the topology, "auto", or the k of an optimal tree.
 
-    A ValueError lists the names.
+    A ValueError for an unknown name lists the known names.
     """
     kind, k = topologies.parsed(name)
     if name == "auto":
@@ -64,7 +64,7 @@ def named(name: str) -> Topology | str | int:
 def compared(
     pair: ModelPair, prompt: str | Sequence[int], settings: RunSettings, topology: Shape
 ) -> list[Generation]:
-    """A run of each method from this prompt and seed (0 by default); the first one is plain decoding."""
+    """A run of each method from this prompt and seed (0 if none is set). The first run is plain decoding."""
     settings = settings._replace(seed=settings.seed or 0)
     generations = []
     for method in METHODS:

@@ -1,4 +1,4 @@
-"""Prints the text of a run, with colours or marks that show where each token comes from."""
+"""Prints the text of a run, with colours or marks that show how each token was chosen."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def painted(token: Token, colours: bool) -> str:
 
 
 def legend(tokens: Iterable[Token], colours: bool) -> str:
-    """The explanation of the colours or marks of these tokens; empty if all tokens were sampled without a
+    """The explanation of the colours or marks of these tokens; empty if all of them were sampled without a
     draft."""
     kinds = {token.kind for token in tokens} - {"sampled"}
     return ", ".join(painted(Token(0, kind, kind), colours) for kind in _COLOURS if kind in kinds)
 
 
 def explained(record: Generation) -> str:
-    """A text about a run with "auto": how many tokens it drafted in each round, and the table of its last
-    choice, in which the chosen tree is marked."""
+    """A text about a run with "auto": how many tokens were drafted in each round, and a table of the trees of
+    the last choice, in which the chosen tree is marked."""
     drafted = ", ".join(str(len(round.nodes)) for round in record.rounds)
     return f"drafted tokens of each round: {drafted}\n{_table(record.choice or ())}"
 
@@ -76,9 +76,9 @@ def _table(candidates: Iterable[Candidate]) -> str:
 def harmless(text: str) -> str:
     """Replaces characters that could command the terminal or change the direction of the text around them.
 
-    These are control characters, and overrides and isolates of the writing direction. Joiners and direction
-    marks stay, because words in many languages contain them. A carriage return stays only before a line feed;
-    at the end of a token it is removed, because a line feed may follow.
+    They are control characters, and overrides and isolates of the writing direction. Joiners and direction
+    marks stay, because words in many languages contain them. A carriage return stays only before a line feed.
+    At the end of a token it is removed, because the next token may begin with a line feed.
     """
     return _DANGEROUS.sub("\N{REPLACEMENT CHARACTER}", text.removesuffix("\r"))
 

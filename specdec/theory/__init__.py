@@ -1,9 +1,9 @@
 """The paper's statements about two distributions, as functions. Logarithms are base 2, so results are in
 bits.
 
-p is always the target's distribution and q the draft's: tensors, arrays or lists [..., n] over one
-vocabulary, whose last dimension sums to one. Results keep the leading dimensions, [...]. A ValueError says
-what is wrong with an argument that is not a distribution.
+p is always the target's distribution and q the draft's. Each is a tensor, an array or a list [..., n] over
+one vocabulary, and its last dimension sums to one. Results keep the leading dimensions, [...]. If an argument
+is not a distribution, a ValueError says what is wrong with it.
 """
 
 from specdec.theory.acceptance import (

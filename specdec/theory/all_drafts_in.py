@@ -1,18 +1,18 @@
-"""Probability that at least one of n drafts lies outside a set H, where H is the first m tokens of an order.
+"""Probability that at least one of n drafts lies outside a set H, the first m tokens of some order.
 
 For independent draws it is 1 - Q(H)^n. For the first n arrivals of a race let c = Q(Hᶜ), and let N(t) be the
 number of tokens of H that have arrived by time t. The first token outside H arrives at rate c, so that
 
     Pr(some draft is outside H) = ∫ c e^-ct Pr[N(t) < n] dt.
 
-N(t) is a sum of independent indicators with probabilities 1 - e^-qt. If it were Poisson with mean Q(H) t, the
-integral would be that of independent draws. Only the difference from it is integrated:
+N(t) is a sum of independent indicators with probabilities 1 - e^-qt. If N(t) were Poisson with mean Q(H) t,
+the integral would be the probability for independent draws. Only the difference is integrated:
 
     1 - Q(H)^n + ∫ c e^-ct (Pr[N(t) < n] - Pr[Poisson(Q(H) t) < n]) dt.
 
 The difference vanishes quickly on both sides, so with t = e^y the trapezoid rule converges exponentially.
-"Heavy" tokens, with large q t, enter the distribution of N(t) one by one. The many "light" ones enter
-together, through the sums of their q, q², q³, ... over H. Two arrivals have a closed form.
+"Heavy" tokens, with large q t, enter the distribution of N(t) one by one. The many "light" tokens enter
+together, through the sums of their q, q², q³, ... over H. For two arrivals there is a closed form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 _ERROR = 1e-13
-"""The largest probability that lies before the first time of the grid, and after its last time."""
+"""The largest probability that is left out before the first time of the grid, and after its last time."""
 _LARGEST_STEP = 0.15
 _POWERS = 8
 _SERIES_ERROR = 1e-3
@@ -38,7 +38,7 @@ outside the first m tokens."""
 def outside_of_draws(q: np.ndarray, n: int) -> Outside:
     """Pr(some draft is outside H), where drafts are n independent draws from q [tokens].
 
-    H is the set of the first m tokens; the result is a function of m. This is not in the paper.
+    The result is a function of m, where H is the set of the first m tokens. This is not in the paper.
     """
     tail = _mass_above(q)
     return lambda m: 1 - (1 - np.minimum(tail[m], 1.0)) ** n
@@ -47,8 +47,8 @@ def outside_of_draws(q: np.ndarray, n: int) -> Outside:
 def outside_of_arrivals(q: np.ndarray, n: int) -> Outside:
     """Pr(some draft is outside H), where drafts are the first n arrivals of a race under q [tokens].
 
-    H is the set of the first m tokens; the result is a function of m. q > 0. If there are at most n tokens,
-    all are drafted. This is not in the paper.
+    The result is a function of m, where H is the set of the first m tokens. Every q must be above 0. With at
+    most n tokens in all, all of them are drafted. This is not in the paper.
     """
     if n == 1:
         return outside_of_draws(q, n)
@@ -58,16 +58,16 @@ def outside_of_arrivals(q: np.ndarray, n: int) -> Outside:
 
 
 def _mass_above(q: np.ndarray) -> np.ndarray:
-    """The mass under Q of all tokens except the first m, for each m: [tokens + 1]. It is summed from the end,
-    which keeps small values exact."""
+    """The mass under Q of all tokens except the first m, for each m: [tokens + 1]. It is summed from the last
+    token on, so that small values stay exact."""
     return np.append(np.cumsum(q[::-1])[::-1], 0.0)
 
 
 def _outside_of_two(q: np.ndarray) -> Outside:
     """Pr(at least one of two arrivals is outside H) for every m.
 
-    Either the first arrival is outside H, or it is a token x of H and the second one is outside. Given x, the
-    second one is outside with probability c / (1 - q_x).
+    Either the first arrival is outside H, or it is a token x of H and the second arrival is outside H. Given
+    x, the second arrival is outside H with probability c / (1 - q_x).
     """
     tail = _mass_above(q)
     complement = np.concatenate([[0.0], np.cumsum(q)[:-1]]) + tail[1:]  # 1 - q without its rounding
@@ -112,8 +112,8 @@ class _Arrivals:
         return np.where(m == self.size, 0.0, probabilities)
 
     def _heavy_counts(self) -> Iterator[tuple[int, np.ndarray]]:
-        """For the first 0, 1, ... heavy tokens: the probability that j of them have arrived, for j < n, [n,
-        times]. Each item is the same array, changed in place."""
+        """Yields, for the first 0, 1, ... heavy tokens, their number and the probabilities [n, times] that j
+        of them have arrived, for j < n. It yields the same array each time, changed in place."""
         arrived = np.zeros((self.n, len(self.times)))
         arrived[0] = 1
         yield 0, arrived
@@ -131,15 +131,15 @@ class _Arrivals:
         """
         c, times = self.rest[m, None], self.times
         inside = 1 - np.minimum(c, 1.0)
-        # at later times e^-ct or the Poisson probability is zero, and its terms would overflow
+        # at later times e^-ct or the Poisson probability is zero, and the terms of the series would overflow
         poisson = _counts_of_light(inside.T, np.minimum(times, 4 * self.n + 2000), self.n).sum(1)
         difference = c * times * np.exp(-c * times) * (fewer - poisson)
         return 1 - inside[:, 0] ** self.n + self.step * difference.sum(1)
 
 
 def _times(q: np.ndarray, n: int, step: float) -> np.ndarray:
-    """The grid of times, [times]. At its start it is almost impossible that n tokens have arrived, and at its
-    end almost certain."""
+    """The grid of times, [times]. At its first time it is almost impossible that n tokens have arrived, and
+    at its last time almost certain."""
     first = (math.lgamma(n + 1) + math.log(_ERROR / 100)) / n  # Pr[N(t) >= n] <= t^n / n!
     counts, edges = np.histogram(np.log(q), bins=1024)
     rates, counts = np.exp(edges[:-1][counts > 0]), counts[counts > 0]
@@ -155,8 +155,8 @@ def _times(q: np.ndarray, n: int, step: float) -> np.ndarray:
 
 
 def _log_tail(missing: float, size: int, n: int) -> float:
-    """Upper bound (Chernoff) of log Pr[fewer than n of the tokens have arrived]. missing: the expected number
-    of tokens that have not arrived."""
+    """Upper bound (Chernoff) of log Pr[fewer than n of `size` tokens have arrived]. missing: the expected
+    number of tokens that have not arrived."""
 
     def bound(mean: float, count: int) -> float:
         # computed as two logarithms, because the quotient may be zero in floating point
@@ -188,16 +188,16 @@ _LOG_SERIES = _log_series()
 
 
 def _counts_of_light(sums: np.ndarray, times: np.ndarray, n: int) -> np.ndarray:
-    """Pr[j tokens have arrived] for j < n, [sets, n, times], for tokens with these sums of powers of q.
+    """Pr[j tokens have arrived] for j < n, [sets, n, times], given the sums of powers of q.
 
-    sums: [powers, sets]; a single power gives Poisson distributions.
+    sums: of each set, [powers, sets]. With a single power, the distributions are Poisson.
     """
     powers = len(sums)
     terms = sums[:, :, None] * times ** np.arange(1, powers + 1)[:, None, None]  # [powers, sets, times]
     logs = np.einsum("pi,pst->ist", _LOG_SERIES[:powers, : powers + 1], terms)
     counts = np.empty((sums.shape[1], n, len(times)))
     counts[:, 0] = 1
-    # logarithm of a common factor of all counts, which keeps them within floating point
+    # the logarithm of a common factor of all counts; without this factor, counts could overflow
     scale = logs[0].copy()
     for j in range(1, n):
         counts[:, j] = sum(i * logs[i] * counts[:, j - i] for i in range(1, min(j, powers) + 1)) / j

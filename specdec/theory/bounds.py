@@ -1,8 +1,8 @@
 """Expected tokens per round and their upper bounds, and the entropy bounds of channel simulation.
 
-The bounds of expected tokens assume that R, the probabilities with which the first, second, ... child of a
-node is accepted, is the same at every node. On real text R varies, and the entropy of the mean R is at least
-the mean entropy. A bound computed from a mean R is therefore not guaranteed on real text.
+The bounds of expected tokens assume that all nodes have the same R, the probabilities with which a node's
+first, second, ... child is accepted. On real text R varies, and the entropy of the mean R is at least the
+mean entropy. A bound computed from a mean R is therefore not guaranteed on real text.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from specdec.theory.divergences import Distribution, as_tensor, entropy_of_rates
 from specdec.topology import Path, Topology
 
 PFR_CONSTANT = 4.0
-"""The Poisson functional representation needs at most this many bits more than D_KL + log(D_KL + 1) (Li and
-El Gamal, 2018)."""
+"""The Poisson functional representation needs at most this many bits more than D_KL + log(D_KL + 1): Li and
+El Gamal, 2018."""
 
 GREEDY_REJECTION_CONSTANT = 1 + math.log2(math.e + 1)
-"""Greedy rejection sampling needs at most this many bits (2.895) more than D_KL + log(D_KL + 1): H <= D_CS +
-log(e + 1) (Goc and Flamich, "On channel simulation with causal rejection samplers", 2024), and their D_CS is
-at most D_KL + log(D_KL + 1) + 1. Harsha et al. (2010) leave their constant O(1)."""
+"""Greedy rejection sampling needs at most this many bits (2.895) more than D_KL + log(D_KL + 1). This follows
+from H <= D_CS + log(e + 1) (Goc and Flamich, "On channel simulation with causal rejection samplers", 2024),
+whose D_CS is at most D_KL + log(D_KL + 1) + 1. The constant of Harsha et al. (2010) is O(1)."""
 
 _GRID = 512
 _LARGEST_M = 1e300
@@ -36,9 +36,9 @@ Bits = TypeVar("Bits", float, Tensor)
 def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float], topology: Topology) -> float:
     """Expected tokens per round: 1 + Σ over drafted nodes of R(path), the sum of Equation 4 of the paper.
 
-    acceptance_by_index: [n], where R(path) is the product of R over the path's child indices, and 0 for an
-    index of n or more; or a callable path -> R(path). ValueError if a value is not a probability or their sum
-    exceeds 1.
+    acceptance_by_index: either R by index [n], where R(path) is the product of R over the path's child
+    indices and R is 0 for an index of n or more; or a callable path -> R(path). ValueError if a value is not
+    a probability or if their sum exceeds 1.
     """
     return math.fsum(node_acceptance(acceptance_by_index, topology))
 
@@ -46,8 +46,8 @@ def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float],
 def node_acceptance(
     acceptance_by_index: Distribution | Callable[[Path], float], topology: Topology
 ) -> list[float]:
-    """For each row, R(path) of Equation 3 of the paper: the probability that its whole path is accepted; 1
-    at the root.
+    """R(path) of Equation 3 of the paper for each row: the probability that all nodes of the row's path are
+    accepted; 1 at the root.
 
     Arguments as in `expected_tokens`.
     """
@@ -63,7 +63,7 @@ def node_acceptance(
 
 
 def _checked_rates(acceptance_by_index: Distribution) -> list[float]:
-    """Checks R by child index. Here R may be zero everywhere, unlike an R from which a tree is built."""
+    """Checks R by child index. R may be zero everywhere, which is not allowed when a tree is built from R."""
     try:
         rates = [_checked_rate(rate, i) for i, rate in enumerate(acceptance_by_index)]
     except TypeError:
@@ -86,18 +86,18 @@ def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -
     """(log|Ω| + log(k + 1)) / H[R] (Theorem 4.1 of the paper): an upper bound of the expected tokens per
     round, for all trees of k drafted tokens.
 
-    acceptance_by_index: R(i) [n], summing to at most 1. The probability that is missing from R counts as one
-    more outcome. That can only lower the entropy, so the result is still an upper bound. It is infinite if
-    H[R] is 0. ValueError if R is not an acceptance by index or has more indices than there are tokens, or if
-    k or vocab_size is not a positive integer.
+    acceptance_by_index: R(i) [n], summing to at most 1. The probability that R lacks to 1 counts as one more
+    outcome. This can only lower the entropy, so the result is still an upper bound. It is infinite if H[R] is
+    0. ValueError if R is not an acceptance by index or has more indices than there are tokens, or if k or
+    vocab_size is not a positive integer.
     """
     rates = _rates_of_tokens(acceptance_by_index, vocab_size, k)
     return _ratio(math.log2(vocab_size) + math.log2(k + 1), entropy_of_rates(rates))
 
 
 def tunstall_leaf_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:
-    """log(k(|Ω| - 1) + |Ω|) / H[R] (Appendix C of the paper): Theorem 4.1 with the exact number of leaves,
-    which makes the bound tighter."""
+    """log(k(|Ω| - 1) + |Ω|) / H[R] (Appendix C of the paper): Theorem 4.1 with the exact number of leaves, so
+    it is a tighter bound."""
     rates = _rates_of_tokens(acceptance_by_index, vocab_size, k)
     leaves = k * (vocab_size - 1) + vocab_size
     return _ratio(math.log2(leaves), entropy_of_rates(rates))
@@ -109,8 +109,8 @@ def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None)
 
     d is the number of child indices in the optimal tree of k tokens, and p_res = 1 - Σ_{i<d} R(i). m: any
     integer of at least `smallest_lemma_m`; ValueError if it is smaller. None gives the smallest bound over
-    all m, including its limit 1 / p_res for m → ∞. An R that is not decreasing is sorted first. Every tree
-    yields at most as much under R as some tree under the sorted R, so the bound still holds.
+    all m, including its limit 1 / p_res for m → ∞. If R is not decreasing, it is sorted first. The bound
+    still holds: every tree yields at most as many tokens under R as some tree under the sorted R.
     """
     rates, residual = used_rates(acceptance_by_index, k)
     least = _smallest_m(rates, residual)
@@ -131,7 +131,7 @@ def smallest_lemma_m(acceptance_by_index: Distribution, k: int) -> int:
 def best_lemma_m(acceptance_by_index: Distribution, k: int, most: float = 1e9) -> int:
     """The m up to `most` for which the bound of Lemma 4.2 of the paper is smallest.
 
-    If the smallest valid m is larger than `most`, the result is that m. ValueError if `most` is below 1.
+    If even the smallest valid m is above `most`, the result is that m. ValueError if `most` is below 1.
     """
     largest = real(most)
     if largest is None or not 1 <= largest <= _LARGEST_M:
@@ -144,8 +144,8 @@ def best_lemma_m(acceptance_by_index: Distribution, k: int, most: float = 1e9) -
 def pfr_entropy_bound(kl: Bits) -> Bits:
     """D_KL + log(D_KL + 1) + 4 bits: upper bound of the Poisson functional representation's index entropy.
 
-    Equation 8 of the paper. kl: D_KL[P || Q] in bits, a number or a tensor. The entropy of ERSD's index is
-    never larger, so the bound holds for it too.
+    Equation 8 of the paper. kl: D_KL[P || Q] in bits, a number or a tensor. The entropy of ERSD's child index
+    is never larger than that of this index, so the bound holds for ERSD too.
     """
     return _entropy_bound(kl, PFR_CONSTANT)
 
@@ -153,7 +153,7 @@ def pfr_entropy_bound(kl: Bits) -> Bits:
 def greedy_rejection_entropy_bound(kl: Bits) -> Bits:
     """D_KL + log(D_KL + 1) + 2.895 bits: upper bound of the index entropy of greedy rejection sampling.
 
-    This is Equation 7 of the paper for every ε. `GREEDY_REJECTION_CONSTANT` replaces its O(1).
+    This is Equation 7 of the paper for every ε, with the number `GREEDY_REJECTION_CONSTANT` for its O(1).
     """
     return _entropy_bound(kl, GREEDY_REJECTION_CONSTANT)
 
@@ -168,8 +168,8 @@ def _entropy_bound(kl: Bits, constant: float) -> Bits:
 
 
 def used_rates(acceptance_by_index: Distribution, k: int) -> tuple[np.ndarray, float]:
-    """The part of R that the optimal tree of k tokens uses, one rate for each of its child indices, and
-    p_res (see `lemma_bound`)."""
+    """The rates that the optimal tree of k tokens uses, one for each of its child indices, in falling order;
+    and p_res (see `lemma_bound`)."""
     rates = np.sort(checked_acceptance(acceptance_by_index))[::-1]
     rates = rates[: 1 + max(optimal_topology(rates, k).child_indices)]
     residual = 1 - math.fsum(rates)
@@ -181,7 +181,7 @@ def _smallest_m(rates: np.ndarray, residual: float) -> int:
     rarest = float(rates.min())
     if residual / rarest > _LARGEST_M:
         raise ValueError(
-            f"acceptance_by_index holds {rarest}: m of Lemma 4.2 would be more than {_LARGEST_M:g}"
+            f"acceptance_by_index has {rarest}, too small: m of Lemma 4.2 would be more than {_LARGEST_M:g}"
         )
     return max(1, math.ceil(residual / rarest - 1e-9))
 
@@ -195,8 +195,8 @@ def _lemma(rates: np.ndarray, residual: float, k: int, m: np.ndarray) -> np.ndar
 def _smallest_over_m(
     rates: np.ndarray, residual: float, k: int, least: int, most: float
 ) -> tuple[float, float]:
-    """The integer m from `least` to `most` with the smallest bound, and this bound, found by refining a
-    logarithmic grid."""
+    """The integer m from `least` to `most` with the smallest bound, and this bound. It is searched on a
+    logarithmic grid, which is refined around the best point."""
     if not residual:
         return least, float(_lemma(rates, residual, k, np.array([float(least)]))[0])
     low, high = float(least), most
@@ -205,7 +205,7 @@ def _smallest_over_m(
         values = _lemma(rates, residual, k, grid)
         best = int(values.argmin())
         low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-        # The grid's steps are 1, or as small as floating point allows.
+        # Stop when the grid's steps are 1, or as small as floating point allows.
         if high - low <= 2 or high <= low * (1 + 1e-12):
             return float(grid[best]), float(values[best])
 

@@ -15,8 +15,8 @@ Distribution = Tensor | np.ndarray | list | tuple
 """The type of a distribution: probabilities [..., n] whose last dimension sums to one."""
 
 _SUM_TOLERANCE = 1e-4
-"""The sum of a distribution may differ from one by this much. The error of a float32 softmax over 150,000
-tokens is smaller."""
+"""The largest difference between the sum of a distribution and one. A float32 softmax over 150,000 tokens has
+a smaller error."""
 
 
 def total_variation(p: Distribution, q: Distribution) -> Tensor:
@@ -32,8 +32,8 @@ def harmonic_mean_similarity(p: Distribution, q: Distribution) -> Tensor:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """D_KL[P || Q] = Σ p log(p / q) (Equation 6 of the paper) in bits; infinite where p has support that q
-    lacks."""
+    """D_KL[P || Q] = Σ p log(p / q) (Equation 6 of the paper) in bits; infinite if p > 0 at a token where q
+    is 0."""
     p, q = checked_pair(p, q)
     return torch.where(p > 0, p * (p.log2() - q.log2()), 0).sum(-1).clamp_min(0)
 
@@ -45,19 +45,19 @@ def entropy(p: Distribution) -> Tensor:
 
 
 def entropy_of_rates(rates: Sequence[float] | np.ndarray) -> float:
-    """H[R] in bits of acceptance rates by child index [n] (Theorem 4.1 of the paper).
+    """H[R] in bits, for acceptance rates R by child index [n] (Theorem 4.1 of the paper).
 
-    The probability that is missing from R counts as one more outcome, so the result is at most the entropy of
-    all indices.
+    The probability that the rates lack to 1 counts as one more outcome, so the result is at most the entropy
+    over all indices.
     """
     missing = 1 - math.fsum(rates)
     return float(entropy([*rates, missing if missing > 1e-12 else 0.0]))
 
 
 def checked_pair(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
-    """Check two distributions. Returns them as float64, normalised and broadcast to one shape.
+    """Check two distributions, and return them as float64, normalised and broadcast to one shape.
 
-    ValueError if one is not a distribution, or their sizes differ.
+    ValueError if one of them is not a distribution, or if they have different numbers of outcomes.
     """
     p, q = checked_distribution("p", p), checked_distribution("q", q)
     if p.shape[-1] != q.shape[-1]:
@@ -69,7 +69,7 @@ def checked_pair(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
 
 
 def checked_distribution(name: str, value: Distribution) -> Tensor:
-    """Check a distribution. Returns it as float64 [..., n], normalised.
+    """Check a distribution, and return it as float64 [..., n], normalised.
 
     A ValueError names the argument and says what is wrong.
     """
@@ -86,7 +86,7 @@ def checked_distribution(name: str, value: Distribution) -> Tensor:
 
 
 def as_tensor(value: Distribution) -> Tensor | None:
-    """An argument as a float64 tensor on its device; None if it does not hold real numbers."""
+    """The argument as a float64 tensor on the argument's device; None if it does not hold real numbers."""
     if isinstance(value, Tensor):
         return None if value.is_complex() else value.double()
     array = reals(value)

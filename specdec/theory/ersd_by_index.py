@@ -5,9 +5,9 @@ probability 1 - exp(-a_ij t), a_ij = max(0, q_j p_i / q_i - p_j), independently 
 
     R(r) = Σ_i p_i ∫ e^-t PoissonBinomial_r(1 - exp(-a_ij t), j != i) dt.
 
-The rates a_ij may differ by many orders of magnitude, which fixed Gauss-Laguerre nodes miss. With t = e^y
-every factor exp(-a t) is the same curve, shifted. The trapezoid rule on an even grid of y therefore serves
-all rates alike and converges exponentially.
+The rates a_ij may differ by many orders of magnitude, so fixed Gauss-Laguerre nodes miss some of them. With
+t = e^y, every factor exp(-a t) has the same curve over y, shifted. The trapezoid rule on an even grid of y
+therefore serves all rates alike, and converges exponentially.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import math
 import numpy as np
 
 MAX_VOCABULARY = 512
-"""The largest vocabulary for which R is integrated, over all pairs of tokens: O(n² k) for each time."""
+"""The largest vocabulary for which R is integrated. Each time takes O(n² k), for all pairs of tokens."""
 
 _STEP = 0.15
 _LAST_TIME = 42.0
 _FIRST_TIME = 1e-8
 _POINTS = 2048
-"""The number of points that are computed together, so that they fit into a processor's cache."""
+"""The number of points (winner and time) computed together, so that they fit into a processor's cache."""
 
 
 def ersd_rates(
@@ -52,7 +52,7 @@ def first_acceptance(p: np.ndarray, q: np.ndarray) -> float:
 def integrated_ersd(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
     """R (Equation 3 of the paper) [k] by quadrature; q > 0, sorted by p/q.
 
-    R(0) is accurate to 1e-8 only; `first_acceptance` is exact.
+    This R(0) is accurate only to 1e-8; `first_acceptance` computes it exactly.
     """
     times, weights = times_and_weights(float((p / q).max()))
     distribution = np.zeros(k)
@@ -69,9 +69,9 @@ def integrated_ersd(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
 def simulated_ersd(
     p: np.ndarray, q: np.ndarray, k: int, samples: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means and standard errors [k] of R (Equation 3 of the paper) over winners and times of the race under
-    P."""
-    # winners outside q's support are never drafted, so they count as a rank beyond k
+    """Means and standard errors [k] of R (Equation 3 of the paper) over simulated winners, and their times,
+    of the race under P."""
+    # the draft never proposes a winner outside q's support, so its rank counts as k or more
     covered = generator.random(samples) < p.sum()
     winners = generator.choice(len(p), samples, p=p / p.sum())
     ranks = rank_distribution(p, q, winners, generator.exponential(size=samples), k) * covered

@@ -6,8 +6,8 @@ the tokens that were not rejected, whose mass is c. With μ = λ + S(λ) / c, th
     is accepted                 with probability 1 - S(μ) / S(λ),
     is x and rejected           with probability (max(P_x, μQ_x) - max(P_x, λQ_x)) / S(λ).
 
-After that rejection λ becomes μ and c loses Q_x. S(λ) is therefore the probability that all children so far
-were rejected, given which tokens they were. Only the lists of tokens need enumeration or sampling.
+After that rejection λ becomes μ, and c loses Q_x. S(λ) is therefore the probability that all children so far
+were rejected, given their tokens. Only the lists of rejected tokens must be enumerated or sampled.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class SortedPair:
         self.p, self.q = p[order], q[order]
         self.ratio = self.p / self.q
         self.p_sum, self.q_sum = (np.concatenate([[0.0], np.cumsum(x)]) for x in (self.p, self.q))
-        # summed from the top, because as differences of sums from below, small tails would be rounding error
+        # Summed from the top: differences of sums from below would lose small tails to rounding.
         self.p_above, self.q_above = (np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (self.p, self.q))
 
     def survival(self, level: np.ndarray) -> np.ndarray:
-        """S(λ) = Σ max(P - λQ, 0), elementwise."""
+        """S(λ) = Σ max(P - λQ, 0) for each λ in `level`."""
         first = np.searchsorted(self.ratio, level)
         return np.maximum(self.p_above[first] - level * self.q_above[first], 0) + self.uncovered
 
@@ -54,15 +54,15 @@ class SortedPair:
 def exact_gsd(pair: SortedPair, k: int) -> np.ndarray:
     """R [k] of Equation 3 of the paper by recursion over ordered lists of rejected tokens.
 
-    The arrays have one row for each list. `weight` holds the probability that exactly the tokens of the list
-    are drafted and rejected. `remaining` marks all other tokens.
+    The arrays have one row for each list. `weight` holds the probability that exactly the list's tokens are
+    drafted and rejected, in this order. `remaining` marks all other tokens.
     """
     level, weight = np.zeros(1), np.ones(1)
     remaining = np.ones((1, len(pair.q)), dtype=bool)
     distribution = np.zeros(k)
     for index in range(k):
         mass = pair.survival(level)
-        # a list with S(λ) = 0 is reached only by rounding; nothing is left to accept
+        # a list reaches S(λ) = 0 only by rounding; then nothing is left to accept
         alive = (weight > 0) & (mass > 0)
         next_level = level + mass / np.where(remaining, pair.q, 0).sum(-1)
         distribution[index] = (weight[alive] * (1 - pair.survival(next_level)[alive] / mass[alive])).sum()
@@ -105,8 +105,8 @@ def _rejection(
 
 
 def _mass_left(q: np.ndarray, rejected: np.ndarray) -> np.ndarray:
-    """For each sample, the mass of Q outside its rejected tokens. Tiny masses are summed again, because as
-    differences they would lose digits."""
+    """For each sample, the mass of Q outside its rejected tokens. Tiny masses are summed directly, because a
+    difference would lose digits."""
     masses = q.sum() - q[rejected].sum(1)
     tiny = masses < 1e-8
     lists, which = np.unique(rejected[tiny], axis=0, return_inverse=True)
@@ -120,8 +120,8 @@ def _sampled_rejections(
 ) -> np.ndarray:
     """One more rejected token per sample, by inverting the running sum of `_rejection` over sorted tokens.
 
-    rejected: [samples, so far], ascending. The running sum has a closed form, so that a sample costs a
-    bisection instead of a pass over the vocabulary. Tokens that were rejected before are skipped.
+    rejected: tokens rejected before, [samples, so far], ascending; they are skipped. The running sum has a
+    closed form, so a sample needs a bisection instead of a pass over the vocabulary.
     """
     below, until = np.searchsorted(pair.ratio, level), np.searchsorted(pair.ratio, next_level)
 
@@ -132,8 +132,8 @@ def _sampled_rejections(
 
     jumps = [_rejection(pair, level, next_level, column) for column in rejected.T]
     aim = uniforms * np.maximum(running_sum(until) - sum(jumps), 0)
-    # The sum without rejected tokens equals the whole sum at the same token, once the mass of each earlier
-    # rejected token is added back.
+    # The running sum without rejected tokens equals the running sum of all tokens at the same token, once the
+    # mass of each earlier rejected token is added to it.
     for column, jump in zip(rejected.T, jumps, strict=True):
         aim += np.where(aim >= running_sum(column), jump, 0)
     low, high = np.zeros_like(until), until

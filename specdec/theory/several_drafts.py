@@ -1,7 +1,7 @@
-"""Acceptance of one position with n drafts: by SpecInfer, by SpecTr, and by the best rule possible.
+"""Acceptance of one position with n drafts: by SpecInfer, by SpecTr, and by the best possible rule.
 
-This is not in the paper. SpecInfer and SpecTr use independent draws. The highest acceptance that any rule can
-reach is known for these, and for the drafts without replacement of GSD, ERSD and traversal verification.
+This is not in the paper. SpecInfer and SpecTr use independent draws. The highest acceptance of any rule is
+known for independent draws, and for the drafts without replacement of GSD, ERSD and traversal verification.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specdec.topology import MAX_DRAFT_TOKENS
 
 _HALVINGS = 60
 _PARTS = 16
-"""The search for the optimum divides an interval of set sizes into this many parts."""
+"""The search for the optimum divides each interval of set sizes into this many parts."""
 _TOLERANCE = 1e-10
 
 
@@ -56,9 +56,9 @@ def optimal_acceptance(p: Distribution, q: Distribution, n: int, replacement: bo
 
     It is the minimum over sets H of tokens of P(H) + Pr(some draft is not in H). This is not in the paper
     (Khisti et al., "Multi-draft speculative sampling: canonical decomposition and theoretical limits", 2024;
-    Hu et al., "Towards optimal multi-draft speculative decoding", 2025). Sets that grow in the order of p/q
-    are enough. replacement: whether drafts are independent draws from q; otherwise they are the first n
-    arrivals of a race.
+    Hu et al., "Towards optimal multi-draft speculative decoding", 2025). It is enough to try sets that grow
+    in the order of p/q. replacement: whether drafts are independent draws from q; otherwise they are the
+    first n arrivals of a race.
 
     Exact to 1e-9 at any vocabulary size. ValueError if p or q is not a distribution, or n < 1.
     """
@@ -92,8 +92,8 @@ def _k_seq(pair: SortedPair, n: int) -> float:
 def _least(pair: SortedPair, outside: Outside) -> float:
     """The minimum of P(H) + Pr(some draft is outside H) over H, the first m tokens, by branch and bound.
 
-    For a < m < b the sum is at least P(first a + 1 tokens) + Pr(some draft is outside the first b tokens).
-    Intervals (a, b) whose bound is below the smallest sum so far are divided, until there is none.
+    For a < m < b the sum is at least P(first a + 1 tokens) + Pr(some draft is outside the first b tokens). An
+    interval (a, b) is divided while this bound is below the smallest sum found so far.
     """
     low, high = np.array([0]), np.array([len(pair.q)])
     outside_mass, best = outside(high), 1.0  # 1 is the sum of the empty set

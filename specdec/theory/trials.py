@@ -1,7 +1,7 @@
 """Simulates many verifications of one position at once, and returns which drafted child each method accepts.
 
-The decisions are those of `verify.verify_ersd` and `verify.verify_gsd` on a batch of all children that the
-draft's support allows, vectorised over races.
+The decisions are those of `verify.verify_ersd` and `verify.verify_gsd` if all tokens with q > 0 are children
+of one node. They are computed for many races in one vectorised operation.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from specdec.theory.divergences import Distribution, checked_pair
 
 
 def ersd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor) -> Tensor:
-    """Child index that ERSD accepts (Algorithm 5 of the paper), int64 [races]; n if the target's winner is
-    not drafted.
+    """Child index that ERSD accepts in each race (Algorithm 5 of the paper), int64 [races]; n if the draft
+    can't propose the target's winner.
 
     p, q: [n], for n tokens. log_e: logarithms of exponentials [races, n], which draft and target share.
     """
@@ -26,11 +26,11 @@ def ersd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor) -> Te
 
 
 def gsd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor, uniforms: Tensor) -> Tensor:
-    """For each race, the child index that GSD accepts (Algorithm 4 of the paper), int64 [races]; n if none.
+    """For each race, the child index that GSD accepts (Algorithm 4 of the paper), int64 [races]; n for none.
 
     All tokens with q > 0 are children, in the order of the drafting race. p, q: the probabilities of target
-    and draft, [n]. log_e: log-exponentials [races, n] of the drafting race. uniforms: numbers on (0, 1)
-    [races, n] for each child's test, independent of the race.
+    and draft, [n]. log_e: log-exponentials [races, n] of the drafting race. uniforms: a number on (0, 1) for
+    each child's test, [races, n], independent of the race.
     """
     p, q = checked_pair(p, q)
     most = int((q > 0).sum())
@@ -42,8 +42,8 @@ def gsd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor, unifor
 def gsd_tests(p: Tensor, q: Tensor, drafted: Tensor, uniforms: Tensor) -> Tensor:
     """Index of the first drafted child that passes its test, int64 [races]; m if none does.
 
-    p, q: [races, n], one position per race. drafted: tokens [races, m] in order of arrival. uniforms: [races,
-    m or more]. This is the loop of Algorithm 4 of the paper at one node.
+    p, q: [races, n], one position for each race. drafted: tokens [races, m] in order of arrival. uniforms:
+    [races, m or more]. This is the loop of Algorithm 4 of the paper at one node.
     """
     most, tiny = drafted.shape[-1], torch.finfo(q.dtype).tiny
     accepted = torch.full((len(drafted),), most)

@@ -3,9 +3,9 @@
 `specdec.stream` yields one `Round` per target call. The page, the statistics, the exports and the API all
 read this same record, so they cannot disagree.
 
-Records are plain data (no tensors). Data that is only collected with `detail=True` is optional: `Node.q`,
-`Node.p` and `Round.steps`. Infinite arrival times (tokens of probability zero) are `None`, because JSON has
-no infinity.
+Records are plain data (no tensors). The data that is only collected with `detail=True` may be missing:
+`Node.q`, `Node.p` and `Round.steps`. Infinite arrival times (of tokens of probability zero) are `None`,
+because JSON has no infinity.
 """
 
 from specdec.methods import Kind

@@ -12,7 +12,7 @@ from specdec.trace.rounds import Round
 
 
 def counted(rounds: Iterable[Round]) -> tuple[Counter[int], Counter[int]]:
-    """For each child index, how many verified nodes had such a child, and how many of these accepted it."""
+    """For each child index: how many verified nodes had a child with it, and how many accepted that child."""
     offered, accepted = Counter[int](), Counter[int]()
     for _, index, children in chain.from_iterable(round.verified() for round in rounds):
         offered.update(range(children))
@@ -24,12 +24,12 @@ def counted(rounds: Iterable[Round]) -> tuple[Counter[int], Counter[int]]:
 class Acceptance:
     """How many drafted tokens the target accepted, counted as other engines count them (docs/api.md).
 
-    mean_length: tokens per target call, including the one that the target adds; 0 without a call.
+    mean_length: tokens per target call, including the token that the target adds; 0 without a call.
     rate_by_position: for each position in the path, the share of rounds with drafts that accepted a token
     there.
-    rate_by_index: for each child index, the share of verified nodes with such a child that accepted it.
-    histogram: the number of rounds with drafts that accepted 0, 1, 2, ... tokens.
-    num_drafted, num_accepted: tokens of all rounds.
+    rate_by_index: for each child index, the share of verified nodes with a child of this index that accepted
+    it. histogram: the number of rounds with drafts that accepted 0, 1, 2, ... tokens.
+    num_drafted, num_accepted: the number of drafted and of accepted tokens of all rounds.
     """
 
     mean_length: float
@@ -59,7 +59,7 @@ class Acceptance:
         )
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """A table of the rates, which notebooks show."""
+        """A table of the rates, for notebooks."""
         from specdec.notebook.shown import counts
 
         rates = zip_longest(self.rate_by_position, self.rate_by_index)

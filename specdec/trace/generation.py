@@ -30,10 +30,10 @@ class Milliseconds:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One of the trees among which "auto" chose: the best one with its number of drafted tokens.
+    """One of the trees among which "auto" chose: the fastest tree with its number of drafted tokens.
 
-    paths: the tree, the same for each text. expected_tokens: expected tokens of a round of one text.
-    tokens_per_second: the rate of all texts together.
+    paths: the tree, which is the same for each text. expected_tokens: expected tokens of a round of one text.
+    tokens_per_second: the rate of all texts together. chosen: whether "auto" chose this tree.
     """
 
     paths: tuple[Path, ...]
@@ -73,20 +73,20 @@ class Planted:
 class Generation:
     """The record of a whole run: its settings, its rounds and what follows from them.
 
-    paths: the topology; empty if `trees` has it, or if each round grew its own.
-    prompt_ids: token ids of the prompt; those of the formatted text if `chat`.
-    seed: the seed that was used, even if none was given.
+    paths: the topology; empty if `trees` has it, or if each round grew its own tree.
+    prompt_ids: token ids of the prompt, which is the formatted text if `chat`.
+    seed: the seed in use, also if it was drawn.
     target, draft: the models' names.
     prefill_seconds: time for the prompt without its last token.
     arithmetic: how the models' logits were computed, as in `ModelPair.arithmetic`; empty in old records.
-    draft_temperature: None if it was the target's.
+    draft_temperature: the draft's own temperature; None if it was the target's.
     drafter: its name in the settings, or the name of a user's drafter.
-    baseline, timings: plain decoding of the same prompt and seed, and the times of repeats of both; empty if
-    not measured.
+    baseline, timings: plain decoding of the same prompt with the same seed, and the times of repeats of both;
+    empty if not measured.
     chat: whether the prompt is a question that the chat template formats.
-    history: the conversation before this question, questions and answers in turn.
+    history: the conversation before this question: questions and answers in turn.
     choice: the trees among which "auto" chose; None if the tree was given.
-    trees: all trees if they changed between rounds or the draft model stopped; otherwise empty.
+    trees: all trees if they changed between rounds or if the draft model stopped; otherwise empty.
     """
 
     method: Method
@@ -143,11 +143,11 @@ class Generation:
         return sum(round.seconds.total for round in self.rounds)
 
     def to_json(self) -> str:
-        """The record as JSON, which has no infinities."""
+        """The record as JSON, without infinities."""
         return adapter(type(self)).dump_json(self).decode()
 
     def to_html(self) -> str:
-        """A page in one file that plays the run offline. The page's Save button gives the same file."""
+        """A page in one file that plays the run offline, as the page's Save button writes it."""
         from specdec.notebook.player import page
 
         return page(self.to_json())

@@ -1,4 +1,4 @@
-"""Reads records from JSON and checks the rules that they must follow beyond the types of their fields."""
+"""Reads records from JSON, and checks the rules that the types of their fields do not express."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pydantic import TypeAdapter
 from specdec.trace.values import Path
 
 MOST_CHARACTERS = 50_000_000
-"""The most characters of JSON that are read: enough for ten thousand rounds with all their detail."""
+"""The most characters of JSON that are read. Ten thousand rounds with all their detail fit into this."""
 
 _adapters: dict[type[Any], TypeAdapter[Any]] = {}
 
 
 def adapter(record: type[Any]) -> TypeAdapter[Any]:
-    """The object that reads and writes records of this class as JSON; it is built at its first use."""
+    """The object that reads and writes records of this class as JSON. It is built once, at its first use."""
     if record not in _adapters:
         _adapters[record] = TypeAdapter(record)
     return _adapters[record]
@@ -26,7 +26,7 @@ _Record = TypeVar("_Record")
 
 
 def read(record: type[_Record], text: str) -> _Record:
-    """The record of this class in a JSON text. Fields' types are checked; ValueError names what is wrong."""
+    """Reads the record of this class from a JSON text. ValueError says which field has a wrong type."""
     if not isinstance(text, str | bytes):
         raise ValueError(f"a record is read from JSON text, not from {type(text).__name__}")
     if len(text) > MOST_CHARACTERS:

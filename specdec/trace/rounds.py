@@ -15,11 +15,11 @@ from specdec.trace.values import Count, Duration, Finish, Number, Path, Probabil
 class Token:
     """One emitted token.
 
-    text: the text that it adds; empty while a character is incomplete.
-    kind: `accepted` (it was drafted), `bonus` (a path was accepted down to a leaf, and the target adds it),
-    `residual` (it follows a rejection, under all methods but ERSD), `correction` (it won ERSD's race under P,
-    and no drafted child has it) or `sampled` (the target sampled it without a draft, or where only tokens
-    copied from the text were drafted).
+    text: the text that the token adds; empty while a character is incomplete.
+    kind: `accepted` (it was drafted), `bonus` (a path was accepted down to a leaf, and the target adds this
+    token), `residual` (it follows a rejection, under all methods but ERSD), `correction` (it won ERSD's race
+    under P, and no drafted child has it) or `sampled` (the target sampled it where nothing was drafted, or
+    only tokens copied from the text).
     """
 
     id: Count
@@ -31,11 +31,11 @@ class Token:
 class Node:
     """One drafted token, a node of the draft tree.
 
-    q, p: its probability given its parent under the draft and under the target. Both are None without detail;
-    q is also None if the token was drafted without probabilities.
+    q, p: the token's probability given its parent, under the draft and under the target. Both are None
+    without detail; q is also None if the token was drafted without probabilities.
     status: `accepted`; `rejected` (its parent was verified but did not accept it, or traversal verification
     tested it below such a rejected node); or `unvisited`.
-    copied: whether it is on a path that was copied from the text, and not in the draft's tree.
+    copied: whether it is on a path copied from the text, and not in the draft's tree.
     """
 
     path: Path
@@ -65,12 +65,12 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One acceptance test: accept the drafted token when `u < ratio` (None: infinite). ERSD has none.
+    """One acceptance test: the drafted token is accepted if `u < ratio` (None: infinite). ERSD has no tests.
 
     p and q are the values at the moment of the test: after earlier rejections, p is the residual and q is
     renormalised without the rejected tokens. The ratio is p / q for GSD and SpecInfer, p / (ρ q) for SpecTr
-    with its threshold ρ, and the weight of the whole path for traversal verification. Independent draws that
-    are equal are one node with a test for each.
+    with its threshold ρ, and the weight of the whole path for traversal verification. Equal independent draws
+    are one node, which is tested once for each draw.
     """
 
     path: Path
@@ -90,17 +90,17 @@ class Step:
     position: the absolute index of the decided token, counted from the start of the prompt. It keys the race.
     leading: the first arrivals under Q and under P, the node's children and the decided token, sorted by
     arrival under P.
-    winner_q: the first arrival under Q. It is None, with q = 0 and arrival_q = None in `leading`, where the
-    draft gave no probabilities: at leaves, for tokens drafted without them, and in autoregressive decoding.
+    winner_q: the first arrival under Q. None where the draft gave no probabilities: at leaves, for tokens
+    drafted without probabilities, and in autoregressive decoding. `leading` then has q = 0, arrival_q = None.
     winner_p: the first arrival under P. Only ERSD and autoregressive decoding decide by it; under the other
     rules it is shown for comparison.
-    trials: the acceptance tests of the node's children, in order; under traversal verification also those of
-    nodes below rejected ones.
+    trials: the acceptance tests of the node's children, in order; under traversal verification also the tests
+    of nodes below rejected children.
     token_id, kind: the decided token, and how it was decided.
     optimum: the highest acceptance probability of any lossless rule with these distributions and this number
-    of drafts (`specdec.theory.optimal_acceptance`). It is None where there are no drafts or they have no
-    probabilities, where their number depends on the noise that decides (`ContextTree`), and where computing
-    it would take too long (`decoding.detail.MOST_DRAFTS`, `SOME_DRAFTS`).
+    of drafts (`specdec.theory.optimal_acceptance`). None if there are no drafts or they have no
+    probabilities, if their number depends on the noise that decides (`ContextTree`), or if computing it would
+    take too long (`decoding.detail.MOST_DRAFTS`, `SOME_DRAFTS`).
     """
 
     path: Path
@@ -118,8 +118,8 @@ class Step:
 class Seconds:
     """Seconds of each part of a round. `rest` is everything outside the other three parts.
 
-    `verify` includes the commit of the accepted path. On a GPU `draft` and `evaluate` end when the GPU has
-    finished their work. What the GPU still computes for a commit counts in the next round.
+    `verify` includes the commit of the accepted path. On a GPU, `draft` and `evaluate` end when the GPU has
+    finished their work. Work that the GPU still does for a commit counts in the next round.
     """
 
     draft: Duration = 0.0
@@ -162,8 +162,8 @@ class Round:
     def verified(self) -> Iterable[tuple[Path, int | None, int]]:
         """The verified nodes with children: path, index of the accepted child, number of drafted children.
 
-        These are the root and accepted nodes, without a node that ended the text. Traversal verification also
-        tests nodes below rejected ones; these do not count, nor do copied nodes.
+        Verified nodes are the root and accepted nodes, except a node that ended the text. Neither copied
+        nodes count, nor nodes below rejected ones, which traversal verification also tests.
         """
         nodes: dict[Path, tuple[int | None, int]] = {}
         verified: set[Path] = {()}

@@ -1,1 +1,1 @@
-"""Trains the embedded pair: a tokenizer, a small Llama-shaped target and a draft distilled from it."""
+"""Trains the embedded pair: a tokenizer, a small target, and a draft that learns its probabilities."""

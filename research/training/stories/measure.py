@@ -1,4 +1,4 @@
-"""Measures the trained pair: losses, costs, and how well the draft predicts the target."""
+"""Measures the trained pair: losses, times, and how well the draft predicts the target."""
 
 import json
 import math
@@ -24,9 +24,9 @@ from specdec.learn import scored
 from specdec.probs import Sampling
 from specdec.theory import estimate_ersd_acceptance_by_index, estimate_gsd_acceptance_by_index
 
-TOKENS = (1, 5, 17)  # numbers of tokens for which the cost of a forward pass is measured
+TOKENS = (1, 5, 17)  # the numbers of tokens for which a forward pass is timed
 ESTIMATES = {"gsd": estimate_gsd_acceptance_by_index, "ersd": estimate_ersd_acceptance_by_index}
-RUN = 24  # a sequence of this many tokens counts as copied if the training stories contain it
+RUN = 24  # a sequence of this many tokens counts as copied if it occurs in the training stories
 
 
 def measure(out: Path, smoke: bool = False) -> None:
@@ -44,17 +44,17 @@ def measure(out: Path, smoke: bool = False) -> None:
 
 
 def keep(out: Path, **figures: object) -> None:
-    """Adds figures to measurements.json."""
+    """Adds figures, by name, to the file measurements.json in `out`."""
     path = out / "measurements.json"
     write_json(path, (json.loads(path.read_text()) if path.exists() else {}) | figures)
 
 
 @torch.inference_mode()
 def measure_cost(models: dict[str, LlamaForCausalLM], times: int) -> dict:
-    """Milliseconds of a cached forward pass over 1, 5 and 17 tokens, and target / draft for one token.
+    """Milliseconds of a cached forward pass over 1, 5 and 17 tokens; and target / draft for one token.
 
-    The prefix has 128 tokens. All forward passes take turns, `times` times. The fastest counts, because other
-    work on the machine only adds time.
+    The cached prefix has 128 tokens. All forward passes take turns, `times` times. The fastest counts,
+    because other work on the machine only adds time.
     """
 
     def forward(model: LlamaForCausalLM, cache: Cache, tokens: int) -> None:
@@ -91,13 +91,13 @@ def measure_acceptance(pair: ModelPair, rows: int, length: int, positions: int) 
 
 
 def mean_and_error(values: Tensor) -> dict[str, float]:
-    """Mean and standard error of values [rows, positions]. Only rows count as independent samples."""
+    """Mean and standard error of values [rows, positions]. Only whole rows count as independent samples."""
     means = values.mean(-1).tolist()
     return {"mean": mean(means), "standard_error": stdev(means) / len(means) ** 0.5}
 
 
 def evaluate_target(work: Path, out: Path, context: int) -> dict:
-    """The target's losses on training and held-out stories, and how much of its own text is copied."""
+    """The target's losses on training and held-out stories, and the share of its own text that is copied."""
     data = torch.load(work / "tokens.pt", weights_only=True)
     tokens, characters = data["tokens"], data["characters"]
     model = LlamaForCausalLM.from_pretrained(out / "target", dtype=torch.float32)
@@ -126,8 +126,8 @@ def mean_loss(model: LlamaForCausalLM, rows: list[Tensor]) -> float:
 
 
 def measure_copying(sampled_ids: Tensor, tokens: dict[str, Tensor]) -> dict[str, float]:
-    """The shares of `RUN`-token sequences without an end token, in sampled and in held-out text, that
-    training stories contain."""
+    """The shares of sequences of `RUN` tokens that occur in training stories: of those in sampled text (own)
+    and in held-out stories (unseen). Sequences with an end token are left out."""
 
     def runs_in(tokens: Tensor) -> list[tuple[int, ...]]:
         ids = tokens.tolist()

@@ -1,4 +1,4 @@
-"""The settings of a training: the shapes of both models and how they are trained. Texts are not included."""
+"""The settings of a training: the shapes of both models, and how they are trained. It names no texts."""
 
 from dataclasses import dataclass
 
@@ -26,16 +26,16 @@ class Recipe:
 
     vocab_size: int = 2048
     context: int = 512
-    held_out_every: int = 20  # every 20th story is held out
+    held_out_every: int = 20  # every 20th story is held out of the training
     target: Shape = TARGET
     target_rates: Rates = TARGET_RATES
     target_steps: int = 1250
     phases: tuple[Phase, ...] = (Phase(0.55, 256, 0.0), Phase(1.0, 512, 0.1))
     step_tokens: int = 12288
     micro_tokens: int = 2048  # of one forward and backward pass
-    chunks: int = 48  # files of samples, of which the first is held out
-    chunk_tokens: int = 36864  # of samples, per file
-    top: int = 128  # probabilities kept per position
+    chunks: int = 48  # the number of files of samples, of which the first is held out
+    chunk_tokens: int = 36864  # the number of tokens in each of these files
+    top: int = 128  # the number of probabilities stored at each position
     draft: Shape = DRAFT
     draft_rates: Rates = DRAFT_RATES
     draft_steps: int = 4000
@@ -66,4 +66,4 @@ SMOKE = Recipe(
     draft_steps=6,
     draft_step_tokens=256,
 )
-"""Settings for a pair that is trained in seconds, to try every stage."""
+"""Settings for a pair that is trained in seconds, with which every stage can be tried."""

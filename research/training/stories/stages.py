@@ -1,4 +1,4 @@
-"""The stages of the training: they train the target, sample its text, train the draft and write the pair."""
+"""The stages of the training: train the target, sample its text, train the draft, and write the pair."""
 
 import json
 import shutil
@@ -23,14 +23,14 @@ from specdec.models import HFModel
 
 MODELS = ("target", "draft")
 KINDS = ("own", "own", "stories", "own", "own, long", "own", "stories", "own")
-"""The contents of the files of samples, in turn: the target's own text, or stories."""
+"""The contents of successive files of samples: the target's own text, or stories."""
 SHORT = 288  # tokens of a short row; most stories are shorter
 
 
 def train(stories: Path, work: Path, out: Path, recipe: Recipe) -> None:
     """Trains tokenizer, target and draft on a file of stories, and writes the pair to `out`.
 
-    Each stage saves its result in the work folder and is not repeated. ValueError if the folder was begun
+    Each stage saves its result in the work folder, and is not repeated. ValueError if the folder was begun
     with another recipe, or if the file has too few stories.
     """
     work.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def train(stories: Path, work: Path, out: Path, recipe: Recipe) -> None:
 
 
 def train_target(work: Path, recipe: Recipe) -> None:
-    """Stage 2: trains the target on the stories."""
+    """Stage 2: trains the target on stories."""
     tokens = read_tokens(work)
     model, judge = recipe.model(recipe.target), recipe.model(recipe.target)
     model.set_attn_implementation("specdec_plain")
@@ -89,7 +89,7 @@ def train_target(work: Path, recipe: Recipe) -> None:
 
 
 def make_samples(work: Path, recipe: Recipe) -> list[Path]:
-    """Stage 3: makes and writes the files of samples that are missing. The first file is held out."""
+    """Stage 3: makes the missing files of samples. The first file is held out of the training."""
     tokens = read_tokens(work)["stories"]
     model = LlamaForCausalLM.from_pretrained(work / "target", dtype=torch.float32).eval()
     paths = [work / f"samples-{number:03}.pt" for number in range(recipe.chunks)]
@@ -99,7 +99,7 @@ def make_samples(work: Path, recipe: Recipe) -> list[Path]:
 
 
 def sample(pair: ModelPair, tokens: Tensor, recipe: Recipe, number: int) -> Record:
-    """The record for one file of samples. The file's number determines its contents."""
+    """The record for a file of samples. Its contents depend only on the file's number and the recipe."""
     kind, seed = KINDS[number % len(KINDS)], step_seed(recipe.seed, number)
     generator = torch.Generator().manual_seed(seed)
     length = min(SHORT if kind == "own" else recipe.context, recipe.context - 1)
@@ -110,7 +110,7 @@ def sample(pair: ModelPair, tokens: Tensor, recipe: Recipe, number: int) -> Reco
 
 
 def openings(text: Tensor, rows: int, generator: torch.Generator) -> list[list[int]]:
-    """The beginnings of sampled rows: an end token; in every second row also up to 24 tokens of a story."""
+    """The beginnings of sampled rows: an end token; every second row also has up to 24 tokens of a story."""
     prompts = []
     for row in range(rows):
         start = next_end(text, int(torch.randint(len(text) - 24, (1,), generator=generator)))
@@ -130,7 +130,7 @@ def train_draft(work: Path, recipe: Recipe, samples: list[Path]) -> None:
 
 
 def _write(trainer: Trainer, work: Path) -> None:
-    """Writes the model, and its history, whose file shows that this stage is finished."""
+    """Writes the model and its history. The file of the history shows that this stage is finished."""
     trainer.model.set_attn_implementation("sdpa")
     trainer.model.save_pretrained(work / trainer.name)
     (work / f"{trainer.name}.json").write_text(json.dumps(trainer.history, indent=1))

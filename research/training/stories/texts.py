@@ -1,4 +1,4 @@
-"""The stories, split into training and held-out stories, and the tokenizer of both models."""
+"""The stories, split into those for training and held-out ones, and the tokenizer of both models."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +14,7 @@ from research.training.stories.recipe import Recipe
 
 
 def read_texts(stories: Path, every: int) -> dict[str, list[str]]:
-    """The stories for training, and the held-out ones, which are every `every`-th story.
+    """The stories for training, and the held-out stories, which are every `every`-th story of the file.
 
     ValueError if the file is missing or has too few stories.
     """
@@ -27,7 +27,7 @@ def read_texts(stories: Path, every: int) -> dict[str, list[str]]:
 
 
 def train_tokenizer(texts: list[str], vocab_size: int, context: int) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer. It encodes any text, and decoding returns exactly that text."""
+    """A byte-level BPE tokenizer. It encodes any text, and its decoding returns exactly this text."""
     bytelevel = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer, bpe.decoder = bytelevel, decoders.ByteLevel()
@@ -46,7 +46,7 @@ def train_tokenizer(texts: list[str], vocab_size: int, context: int) -> PreTrain
 def make_tokens(stories: Path, work: Path, recipe: Recipe) -> None:
     """Stage 1: writes the tokenizer and the encoded texts.
 
-    All documents of a part are one sequence of token ids, with the end token before, between and after them.
+    All stories of a part are one sequence of token ids, with the end token before, between and after them.
     """
     texts = read_texts(stories, recipe.held_out_every)
     tokenizer = train_tokenizer(texts["stories"], recipe.vocab_size, recipe.context)
@@ -66,7 +66,7 @@ def read_tokens(work: Path) -> dict[str, Tensor]:
 
 
 def draw_rows(text: Tensor, length: int, rows: int, generator: torch.Generator) -> Tensor:
-    """Random sections of the text, [rows, length + 1]. Half of them begin at an end token or just after it.
+    """Random sections of a text, [rows, length + 1]. Half of them begin at an end token or just after it.
 
     ValueError if the text is shorter than a row.
     """
@@ -84,12 +84,12 @@ def draw_rows(text: Tensor, length: int, rows: int, generator: torch.Generator) 
 
 
 def next_end(text: Tensor, place: int) -> int:
-    """The position of the next end token, searched in 2,000 tokens; `place` itself if there is none."""
+    """The position of the next end token within 2,000 tokens; `place` itself if there is none."""
     ends = (text[place : place + 2000] == 0).nonzero()
     return place + int(ends[0]) if len(ends) else place
 
 
 def story_rows(tokens: Tensor, context: int) -> list[Tensor]:
-    """Each document with the end token on both sides, cut to at most context + 1 tokens."""
+    """Each story, with the end token on both sides, cut to at most context + 1 tokens."""
     ends = (tokens == 0).nonzero().flatten().tolist()
     return [tokens[a : min(b + 1, a + context + 1)].long() for a, b in pairwise(ends)]

@@ -1,4 +1,4 @@
-"""The audit: is an engine's sampled text distributed as its model says?
+"""The audit tests whether an engine's sampled texts have the distribution of its model.
 
     from specdec.exactness.audit import audit
     report = audit(sample, pair, "Once upon a time", top_k=4)
@@ -8,12 +8,12 @@
 The engine is `sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p)`. It returns new token ids,
 or their text. `pair.target` is the model whose distribution is compared.
 
-    run           the decodes, and the report on them
+    run           decodes the texts, tests them and makes the report
     distribution  the exact distribution, from the target's logits
-    evidence      the tests: χ², dependence of tokens and of seeds, and the smallest deviations they find
+    evidence      the tests: χ², dependence of tokens and of seeds, and the smallest deviations they detect
     report        the verdict, as text and as JSON
     engines       the engines of the command, by name
-    transformers  the engine of transformers' own decoding, plain and with the pair's draft
+    transformers  transformers' own decoding as an engine, plain and with the pair's draft
     openai        any server of the OpenAI completions protocol as an engine
     command       `specdec audit`
 

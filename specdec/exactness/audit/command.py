@@ -28,8 +28,8 @@ PROMPT = "Once upon a time"
 
 
 class Subject(NamedTuple):
-    """The subject of an audit: an engine, a pair and a prompt. model: the model's name in the report; ""
-    takes the target's name."""
+    """An engine to audit, with the pair and the prompt. model: the model's name in the report; "" takes the
+    target's name."""
 
     name: str
     engine: Engine
@@ -55,8 +55,8 @@ def audit_each(
 ) -> int:
     """Audit each engine with each top-k. Returns the exit code of `main`.
 
-    options: those of `parser`. find: returns the subject for an engine's name. when_wrong: called with the
-    name and the top-k of an engine whose verdict is "wrong".
+    options: those of `parser`. find: returns the subject for an engine's name. when_wrong: is called with the
+    engine's name and the top-k if the verdict is "wrong".
     """
     todo = itertools.product(options.engine, options.top_k)
     return max(_audited(options, find, when_wrong, name, top_k) for name, top_k in todo)
@@ -91,8 +91,8 @@ def _audited(
 
 
 def _is_saved(subject: Subject, top_k: int, options: Arguments) -> bool:
-    """Whether the file of reports already has a report with this number of decodes, these versions and these
-    settings."""
+    """Whether the file of reports already has a report of this engine with the same versions, settings and
+    number of decodes."""
     arguments = {"temperature": options.temperature, "top_k": top_k, "top_p": options.top_p}
     entry = (subject.name, subject.engine.versions(), arguments, options.decodes)
     return any(
@@ -102,7 +102,7 @@ def _is_saved(subject: Subject, top_k: int, options: Arguments) -> bool:
 
 
 def report_on(subject: Subject, top_k: int, options: Arguments) -> Report:
-    """Audit a subject while a progress bar is shown, and return the report. options: those of `parser`."""
+    """Audit a subject with a progress bar, and return the report. options: those of `parser`."""
     name, engine, pair, prompt, model = subject
     settings = {each: getattr(options, each) for each in ("decodes", "temperature", "top_p", "seed")}
     track = partial(tqdm, desc=name, unit=" decodes", mininterval=1, leave=False)
@@ -115,7 +115,7 @@ def report_on(subject: Subject, top_k: int, options: Arguments) -> Report:
 def parsed(parser: ArgumentParser, arguments: list[str] | None) -> Arguments:
     """Parse the options.
 
-    ValueError if the file of reports can't be read: this is checked at once, because an audit takes hours.
+    ValueError if the file of reports can't be read. It is checked at once, because an audit takes hours.
     """
     options = parser.parse_args(arguments)
     if not options.url.startswith(("http://", "https://")):
@@ -126,7 +126,7 @@ def parsed(parser: ArgumentParser, arguments: list[str] | None) -> Arguments:
 
 
 def parser(prog: str, description: str | None, names: Iterable[str], usual: str) -> ArgumentParser:
-    """The options of an audit. names: the names of the engines. usual: the name of the pair that is taken
+    """The options of an audit. names: the names of the engines. usual: the name of the pair that is used
     without `--target`."""
     result = Parser(prog=prog, description=description)
     add = result.add_argument
@@ -136,7 +136,7 @@ def parser(prog: str, description: str | None, names: Iterable[str], usual: str)
     add("--url", default="http://127.0.0.1:8000/v1", help="address of an OpenAI completions server")
     add("--prompt", help=f"default: {PROMPT!r}")
     add("--decodes", type=int, default=5000)
-    add("--tokens", type=int, default=3, help="tokens of each decode")
+    add("--tokens", type=int, default=3, help="number of tokens in each decoded text")
     add("--temperature", type=float, default=1.0)
     add(
         "--top-k",

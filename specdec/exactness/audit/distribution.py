@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 Outcome = tuple[int, ...] | str
 OTHER: Outcome = "other"
-"""The key under which all outcomes that are too rare to be listed are added up."""
+"""The key for the sum of all outcomes that are too rare to be listed."""
 _MOST_KNOWN = 1 << 24
-"""The cache of computed distributions holds at most this many numbers. It saves time, because the same short
-texts occur again and again."""
+"""The cache of computed distributions holds at most this many numbers. It saves time, because short texts
+occur again and again."""
 NO_TOKEN = -1
-"""This id replaces an id that is not a token. It also stands for the end of a text if the model has no end
+"""This id replaces an id that is no token. It also stands for the end of a text if the model has no end
 token."""
 
 
 class TargetDistribution:
-    """The distribution of the texts of a pair's target after one prompt, with given settings of sampling.
+    """The distribution of the texts of a pair's target after one prompt, with given sampling settings.
 
-    end: the id that stands for all tokens that end a text. An engine need not say which of them it sampled.
+    end: the id that stands for all tokens that end a text. An engine may not tell which of them it sampled.
     """
 
     def __init__(self, pair: ModelPair, prompt_ids: Sequence[int], sampling: Sampling):
@@ -63,9 +63,9 @@ class TargetDistribution:
         return distribution
 
     def joint(self, length: int, least: float) -> dict[Outcome, float]:
-        """Probabilities of the next `length` tokens, or of fewer if a text ends; its end token is left out.
+        """Probabilities of the next `length` tokens, or of fewer if the text ends; the end token is left out.
 
-        Outcomes less probable than `least` are summed under `OTHER`.
+        The probabilities of outcomes below `least` are summed under `OTHER`.
         """
         distribution: dict[Outcome, float] = defaultdict(float, {OTHER: 0.0})
         prefixes: dict[tuple[int, ...], float] = {(): 1.0}
@@ -88,7 +88,7 @@ class TargetDistribution:
         return "".join(map(stream.push, outcome)) + stream.flush()
 
     def by_text(self, distribution: dict[Outcome, float]) -> dict[Outcome, float]:
-        """The joint distribution with texts as outcomes: several ways to write a text in tokens count as one
+        """The joint distribution with texts as outcomes. Token sequences that write the same text are one
         outcome."""
         texts: dict[Outcome, float] = defaultdict(float)
         for outcome, mass in distribution.items():
@@ -96,16 +96,16 @@ class TargetDistribution:
         return dict(texts)
 
     def ended(self, token_ids: Sequence[int], length: int) -> tuple[int, ...]:
-        """The outcome of a decode: its first tokens up to the end of the text, at most `length`."""
+        """The outcome of a decode: its first tokens, at most `length`, before the end of the text."""
         first = token_ids[:length]
         ends = (i for i, token_id in enumerate(first) if token_id in self.pair.eos_ids)
         return tuple(first[: next(ends, len(first))])
 
     def judged(self, token_ids: Sequence[int], length: int) -> tuple[int, ...]:
-        """The tokens of a decode that are tested, at most `length` of them.
+        """The tokens of a decode that are tested, at most `length`.
 
-        `end` follows a text that stops earlier. `NO_TOKEN` replaces an id that is no token, and nothing
-        follows it.
+        If the text ends earlier, `end` follows it. `NO_TOKEN` replaces the first id that is no token, and
+        nothing follows it.
         """
         text = self.ended(token_ids, length)
         for i, token_id in enumerate(text):

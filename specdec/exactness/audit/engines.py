@@ -75,8 +75,8 @@ def ours(pair: ModelPair, **options: Any) -> Sample:
 def tree_of(method: str) -> Topology:
     """The tree with which a method of this project is audited.
 
-    It is a sequence of 4 tokens. A method whose drafts are independent draws gets a batch of 4, because its
-    rule equals GSD's on a sequence.
+    It is a sequence of 4 tokens. A method whose drafts are independent draws gets a batch of 4 instead,
+    because on a sequence its rule is the same as GSD's.
     """
     return batch(4) if METHODS[method].independent else sequence(4)
 

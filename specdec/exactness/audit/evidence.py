@@ -1,9 +1,9 @@
-"""Tests of decodes against a distribution: p-values, and the size of deviation that each test would find.
+"""Tests of decodes against a distribution: p-values, and the smallest deviation that each test would find.
 
 A token becomes a number on (0, 1) by the randomised probability integral transform (Rosenblatt 1952): the
-probability of all likelier tokens, plus a random share of the token's own. If the engine is right, these
-numbers are independent and uniform. So tokens at all positions can be counted together, and pairs of numbers
-show dependence.
+probability of all likelier tokens, plus a random share of the token's own probability. If the engine is
+right, these numbers are independent and uniform. So the tokens of all positions can be counted together, and
+pairs of numbers show dependence.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Evidence:
     """One χ² test of one run.
 
     statistic, degrees_of_freedom, p_value: as `chi_square` computes them. count: number of counted outcomes.
-    would_find: the smallest total variation between engine and distribution, over the cells, that is found
-    with probability 0.99.
+    would_find: the smallest total variation of the cells' probabilities, between engine and distribution,
+    that the test finds with probability 0.99.
     """
 
     name: str
@@ -55,11 +55,11 @@ class Evidence:
 class Duplicates:
     """The result of testing whether different seeds give equal texts too often.
 
-    distance: the difference of two seeds at which the p-value is smallest. count: how many pairs of seeds
-    were compared at that distance. same, expected: how many of these pairs have equal texts, and how many are
-    expected by chance. repeats: how many texts equal that of any earlier seed. p_value: upper bound over all
-    distances and the repeats. With probability 0.99 the test finds a share `would_find` of equal texts among
-    the pairs at distance 1, and an engine that uses at most `would_find_seeds` different seeds.
+    distance: the difference between two seeds for which the p-value is smallest. count: how many pairs of
+    seeds with this difference were compared. same, expected: how many of these pairs have equal texts, and
+    how many have by chance. repeats: how many texts equal the text of an earlier seed. p_value: upper bound
+    over all distances and the repeats. With probability 0.99 the test finds a share `would_find` of equal
+    texts in the pairs at distance 1, and an engine that uses at most `would_find_seeds` different seeds.
     """
 
     name: str
@@ -87,11 +87,11 @@ def duplicates(
 ) -> Duplicates:
     """Tests whether seeds share their randomness, by comparing texts in pairs and with all earlier texts.
 
-    probabilities: of each text under the distribution. level: the probability of a false alarm. At each
-    distance between two seeds, every seed is in at most one pair. Given the first text of a pair, the second
-    equals it with that text's probability. The number of equal pairs is therefore a sum of independent
-    indicators, and Chernoff's bound limits its tail. The smallest bound is multiplied by the number of
-    distances. This test gets one half of the level, and `_Repeats` the other.
+    probabilities: of each text under the distribution. level: the probability of a false alarm. For each
+    distance between two seeds, every seed is in at most one pair. The second text of a pair equals the first
+    with the first text's probability. So the number of equal pairs is a sum of independent indicators, and
+    Chernoff's bound limits its tail. The smallest bound is multiplied by the number of distances. This test
+    gets one half of the level, and `_Repeats` gets the other half.
     """
     numbers: dict[Hashable, int] = {}
     same_text = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
@@ -122,7 +122,7 @@ def duplicates(
 
 
 class _Repeats:
-    """Counts the texts that an earlier seed has already given, and tests whether they are too many.
+    """Counts the texts that an earlier seed has given too, and tests whether they are too many.
 
     A correct engine repeats an earlier text with probability S, the sum of the earlier texts' probabilities.
     So exp(λ count) / Π (1 + S (e^λ - 1)) has mean 1 for each λ, and Markov's inequality bounds its tail.
@@ -178,8 +178,8 @@ def of_counts(
 def places(distribution: np.ndarray, token_ids: np.ndarray, chance: np.ndarray) -> np.ndarray:
     """Numbers [n] on (0, 1), uniform if each token [n] follows its row of the distribution [n, vocabulary].
 
-    chance: uniform numbers [n] of the audit's own. The result is 1 if a token has no probability or is
-    `NO_TOKEN`.
+    chance: uniform numbers [n] that the audit draws. A token's number is 1 if the token has probability 0 or
+    is `NO_TOKEN`.
     """
     own = np.take_along_axis(distribution, np.maximum(token_ids, 0)[:, None], 1)  # [n, 1]
     own[token_ids == NO_TOKEN] = 0
@@ -197,7 +197,7 @@ def uniformity(name: str, numbers: np.ndarray, level: float) -> Evidence:
 
 
 def independence(name: str, pairs: np.ndarray, level: float) -> Evidence:
-    """Test whether pairs [n, 2] are uniform and independent of each other."""
+    """Test whether pairs [n, 2] are uniform, which also requires that the two numbers are independent."""
     cells = Counter(zip(*(_cells(column, GRID) for column in pairs.T), strict=True))
     return of_counts(name, cells, _uniform(GRID, 2), level)
 

@@ -14,20 +14,20 @@ from specdec.exactness.audit.run import Counting, named
 SECONDS = 60
 """Seconds that a server may take for one answer."""
 SAMPLERS = ("top_k", "top_p", "temperature")
-"""The samplers that llama.cpp is to apply. Its other samplers would change the distribution."""
+"""The samplers that llama.cpp must apply. Its other samplers would change the distribution."""
 
 
 def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, **options: Any) -> Counting:
-    """A server of the OpenAI completions protocol, or llama.cpp's own. url: its address up to `/v1`.
+    """A server of the OpenAI completions protocol, or of llama.cpp. url: the server's address up to `/v1`.
 
-    llama.cpp returns token ids only at the address without `/v1`. prompt: the text that is sent; None sends
-    token ids. seconds: how long an answer may take. options: entries of every request, such as `model`.
+    llama.cpp returns token ids only at the address without `/v1`. prompt: the text to send; None sends token
+    ids. seconds: how long an answer may take. options: entries of every request, such as `model`.
 
-    A call returns the answer's token ids if it has any: `token_ids` (vLLM with return_token_ids) or `tokens`
-    (llama.cpp with return_tokens). Otherwise a call returns the text; an empty list beside a text does not
-    count as token ids. ConnectionError with the server's words if the server refuses, or if its answer is no
-    completion. Forward passes are counted if the answer says how many drafted tokens were accepted, as
-    llama.cpp's does.
+    A call returns the answer's token ids if it has them: `token_ids` (vLLM with return_token_ids) or `tokens`
+    (llama.cpp with return_tokens). If not, or if their list is empty but the text is not, a call returns the
+    text. ConnectionError, with the server's words, if the server refuses or if its answer is no completion.
+    Forward passes are counted if the answer says how many drafted tokens were accepted, as llama.cpp's
+    answers do.
     """
 
     def sample(
@@ -45,7 +45,7 @@ def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, *
 
 
 def posted(address: str, fields: dict[str, Any], seconds: float) -> bytes:
-    """A server's answer to a request in JSON. ConnectionError if it refuses, or is silent for `seconds`."""
+    """A server's answer to a JSON request. ConnectionError if it refuses, or is silent for `seconds`."""
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(address, json.dumps(fields).encode(), headers)
     try:

@@ -12,7 +12,7 @@ from specdec.commands import write_json
 from specdec.exactness.audit.evidence import POWER, Duplicates, Evidence
 
 BEYOND_DOUBT = 1e-9
-"""An engine gets the verdict “wrong” only if a test's p-value is below this in two independent runs."""
+"""The verdict is “wrong” only if a test's p-value is below this in two independent runs."""
 
 _UNCUT = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
 
@@ -33,9 +33,9 @@ class Deviation:
 class Trial:
     """One run of decodes, with seeds from `first_seed` on.
 
-    impossible: decodes with a token that has no probability, or that stop where no text can end. deviations:
-    the outcomes of the first tokens whose frequencies are furthest from their probabilities. longer: decodes
-    with more tokens than requested; only the requested tokens were tested.
+    impossible: how many decodes have a token of probability 0, or stop where no text can end. deviations: the
+    outcomes of the first tokens whose frequencies are furthest from their probabilities. longer: how many
+    decodes have more tokens than requested; only the requested tokens were tested.
     """
 
     first_seed: int
@@ -46,7 +46,7 @@ class Trial:
     longer: int = 0
 
     def below(self, level: float) -> set[str]:
-        """Names of the tests with a p-value below `level`, and "impossible" if `impossible` is not 0."""
+        """Names of the tests with a p-value below `level`; also "impossible" if any decode is impossible."""
         names = {each.name for each in self.evidence if each.p_value < level}
         return names | ({"impossible"} if self.impossible else set())
 
@@ -55,11 +55,11 @@ class Trial:
 class Report:
     """The audit of an engine.
 
-    false_alarm: the probability that a correct engine is doubted; level: the same for one test. trials: the
-    run, and a second one if the first found something. length: how many first tokens are tested together.
-    reproduced: how many seeds gave the same tokens again, and how many were tried. arguments: the settings of
-    sampling. versions: those of the engine's packages. rule: see `Engine`. model: the target's name. date:
-    the day of the audit. tokens_per_call: new tokens per target call in longer texts; None without a count.
+    false_alarm: the probability that a correct engine is doubted. level: the same for each test. trials: the
+    run, and a second run if the first one found something. length: how many first tokens are tested together.
+    reproduced: how many seeds gave the same tokens again, and how many were tried. arguments: the sampling
+    settings. versions: of the engine's packages. rule: see `Engine`. model: the target's name. date: of the
+    audit. tokens_per_call: new tokens per target call in longer texts; None if calls were not counted.
     """
 
     engine: str
@@ -79,7 +79,7 @@ class Report:
 
     @property
     def name(self) -> str:
-        """The engine and its setting. A file of reports holds this report under that name."""
+        """The engine and its settings. A file of reports stores this report under this name."""
         cut = [f"{name} {value:g}" for name, value in self.arguments.items() if value != _UNCUT[name]]
         return f"{self.engine}, {', '.join(cut) or 'full vocabulary'}"
 
@@ -125,7 +125,7 @@ class Report:
         return asdict(self, dict_factory=_finite) | {"verdict": self.verdict}
 
     def save(self, path: Path) -> None:
-        """Write the report to a file of reports under `name`. It replaces an older one.
+        """Write the report to a file of reports under `name`. It replaces an older report of this name.
 
         ValueError as in `saved`.
         """
@@ -152,7 +152,7 @@ def saved(path: Path) -> dict[str, Any]:
 
 
 def _finite(entries: list[tuple[str, Any]]) -> dict[str, Any]:
-    # JSON has no infinity
+    # JSON has no infinity, so None replaces it
     return {
         name: None if isinstance(value, float) and math.isinf(value) else value for name, value in entries
     }

@@ -1,4 +1,4 @@
-"""Runs an audit: it compares texts of an engine with the distribution of the engine's model."""
+"""Runs an audit: it compares an engine's texts with the distribution of the engine's model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Answer = tuple[int, ...] | str
 
 
 class Counting:
-    """A `Sample` that counts the target's forward passes. `sample` adds them to `calls`."""
+    """A `Sample` with a counter `calls` of the target's forward passes, which `sample` increases."""
 
     def __init__(self, sample: Sample):
         self.sample, self.calls = sample, 0
@@ -40,12 +40,12 @@ class Counting:
 
 
 def named(sampling: Sequence[float]) -> dict[str, Any]:
-    """The temperature, top-k and top-p of a `Sample`'s call, by the names of its arguments."""
+    """Temperature, top-k and top-p, as a call of a `Sample` gets them, by the names of the arguments."""
     return dict(zip(("temperature", "top_k", "top_p"), sampling, strict=True))
 
 
 SECOND_RUN = 1 << 30
-"""The second run's seeds are larger by this number. The seeds of both runs fit into 31 bits."""
+"""This number is added to the seeds of the second run. The seeds of both runs fit into 31 bits."""
 REPEATED = 10
 _SHOWN = 12
 _TESTS = 6
@@ -69,11 +69,11 @@ def audit(
 ) -> Report:
     """Decode with seeds `seed`, `seed` + 1, ... and compare the texts with the distribution of `pair.target`.
 
-    length: number of first tokens whose joint distribution is tested outcome by outcome. max_new_tokens:
+    length: the number of first tokens whose joint distribution is tested outcome by outcome. max_new_tokens:
     tokens of a decode; all are tested one by one and in pairs. An engine that returns text is asked for only
-    `length` tokens. If a sample stops earlier, the text ends there, with or without the token that ends it.
+    `length` tokens. If a sample is shorter, the text ends there, with or without the token that ends it.
     false_alarm: the probability that any test doubts a correct engine, as far as χ² is exact (see
-    `losslessness.chi_square`). If the first run finds something, a second one with other seeds follows.
+    `losslessness.chi_square`). If the first run finds something, a second run with other seeds follows.
     track: wraps the seeds of a run, to show progress. A ValueError names a bad argument or a bad sample. An
     exception of the engine gets a note with the seed.
     """
@@ -110,7 +110,7 @@ def audit(
 def _tokens_per_call(
     sample: Sample, pair: ModelPair, prompt_ids: Sequence[int], sampling: Sampling
 ) -> float | None:
-    """Measure the new tokens per call of the target, over `REPEATED` texts of up to 32 tokens.
+    """Measure the new tokens per target call, over `REPEATED` texts of up to 32 tokens.
 
     None if the engine does not count its calls.
     """
@@ -135,8 +135,8 @@ def _check_room(pair: ModelPair, prompt_length: int, most: int) -> None:
 class _Plan:
     """The values that both runs of an audit share.
 
-    in_texts: whether the engine returns texts instead of token ids. joint: the distribution of the first
-    tokens, or of their texts.
+    in_texts: whether the engine returns texts and not token ids. joint: the distribution of the first tokens,
+    or of their texts.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class _Plan:
         self.most, self.level = length, level / _TESTS
         self.joint = distribution.joint(length, least=LEAST_EXPECTED / decodes)
         answers = map(self._answer, range(REPEATED))
-        self.in_texts = isinstance(next(filter(None, answers), ()), str)  # an empty answer shows neither
+        self.in_texts = isinstance(next(filter(None, answers), ()), str)  # an empty answer does not show this
         if self.in_texts:
             self.joint = distribution.by_text(self.joint)
         else:
@@ -190,7 +190,7 @@ class _Plan:
         return Trial(first_seed, self.decodes, tuple(results), impossible, self._deviations(outcomes), longer)
 
     def reproduced(self, first_seed: int) -> int:
-        """Decode with the first seeds again, and count how many give the same text."""
+        """Decode twice with each of the first seeds, and count for how many both texts are equal."""
         seeds = range(first_seed, first_seed + REPEATED)
         return sum(self._decode(seed) == self._decode(seed) for seed in seeds)
 
@@ -219,9 +219,9 @@ class _Plan:
     def _places(self, answer: tuple[int, ...], chance: np.ndarray) -> tuple[np.ndarray, float]:
         """The places [tokens] of one decode's tokens, and the probability of its outcome.
 
-        `evidence.places` explains places. After the end of a short text, places are filled from `chance`.
-        Leaving them out would bias the pairs, because the text's end would then decide which pairs are
-        tested.
+        `evidence.places` says what a place is. After the end of a short text, places are filled from
+        `chance`. Without this, the text's end would decide which pairs are tested, and that would bias the
+        pairs.
         """
         token_ids = self.distribution.judged(answer, self.most)
         distribution = self.distribution.after(token_ids[:-1])  # [its tokens, vocabulary]

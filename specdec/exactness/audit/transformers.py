@@ -1,4 +1,4 @@
-"""transformers' own decoding as an engine of the audit, plain and with the pair's draft."""
+"""transformers' own decoding as an engine of the audit: plain, and with the pair's draft."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def transformers(pair: ModelPair, **options: Any) -> Sample:
-    """transformers' `generate` of the target with these options: `assistant_model`, `custom_generate`, ...
+    """transformers' `generate` of the target, with options such as `assistant_model` or `custom_generate`.
 
-    The seed sets torch's generator, whose state is restored afterwards. ValueError if the target is no model
-    of transformers.
+    The seed sets torch's generator, whose state is restored after each text. ValueError if the target is not
+    a model of transformers.
     """
     model: Any = getattr(pair.target, "module", None)
     if model is None:
@@ -40,7 +40,7 @@ def transformers(pair: ModelPair, **options: Any) -> Sample:
         return output[0, ids.shape[1] :].tolist()
 
     def count(module: Any, *_: Any) -> None:
-        # a draft by early exit has fewer layers
+        # a draft that exits early is the same model with fewer layers
         if module.config.get_text_config().num_hidden_layers == layers:
             counting.calls += 1
 
@@ -60,8 +60,8 @@ def assisted(pair: ModelPair, k: int = 3) -> Sample:
 def assisting(pair: ModelPair) -> dict[str, Any]:
     """transformers' arguments for the pair's draft.
 
-    A draft with another tokenizer is given as a copy, with both tokenizers, because transformers replaces the
-    draft's embedding and output matrix when it samples.
+    A draft with another tokenizer is given as a copy, with both tokenizers, because transformers changes the
+    draft's embedding and output matrix for sampling.
     """
     draft: Any = pair.drafting
     if not isinstance(draft, OtherTokenizerModel):
@@ -71,7 +71,7 @@ def assisting(pair: ModelPair) -> dict[str, Any]:
 
 
 _copied = lru_cache(maxsize=1)(deepcopy)
-"""Copies a model. The last copy is cached, so that all engines with this draft share it."""
+"""Copies a model. The last copy is cached, so that all engines share the copy of one draft."""
 
 
 def draft_exactly(draft: Any, k: int) -> None:

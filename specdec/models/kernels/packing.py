@@ -91,8 +91,8 @@ def _holds_rows(kind: str, weight: Tensor) -> bool:
 
 
 def row_steps(weight: Tensor) -> Tensor:
-    """float32 [outputs]: for each row of a matrix, the step between its int8 weights. It is rounded to
-    bfloat16, so that its multiples are exact."""
+    """The scale of each row of a matrix that will be stored as int8, float32 [outputs]. Scales are values of
+    bfloat16, so that an int8 weight times its scale is exact in float32."""
     largest = weight.float().abs().amax(1)
     return torch.where(largest > 0, (largest / STEPS).bfloat16().float(), 1.0)
 

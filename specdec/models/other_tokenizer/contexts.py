@@ -20,7 +20,7 @@ from specdec.text import check_own
 _WORD_START = re.compile(r"(?<=.)(?= \S)|(?<=[^\S ])(?=\S)", re.DOTALL)
 """Where words begin: before a space that a visible character follows, and after a line break or a tab."""
 _LONGEST = 64
-"""A text without spaces is cut after this many characters."""
+"""A text without spaces is split into words of at most this many characters."""
 _REMEMBERED = 1 << 16
 _LEADS = ("", "\n", "a", ".\n")
 """Texts to put before a word, so that it is encoded as inside a text. `_PROBES` are tried to choose one."""

@@ -1,4 +1,5 @@
-"""Tree sessions with our lean or compiled forward pass, which can score nodes of several sessions at once."""
+"""Sessions that score draft trees with our own forward passes (`lean`, `kernels`). One pass can score nodes
+of several sessions."""
 
 from __future__ import annotations
 
