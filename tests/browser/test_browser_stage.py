@@ -194,11 +194,11 @@ def test_generate_gives_the_text_of_the_opening_and_plays_it(tab):
     page = tab((1280, 720))
     text = page.evaluate("window.specdec.store.state.rounds.map(({ text }) => text).join('')")
     status = page.locator("#feed .run-status")
-    expect(status).to_contain_text("reads the large model once")  # the story that plays
+    expect(status).to_contain_text("reads the large model from memory once")  # the story that plays
     page.route("**/call/v2/*", lambda _: None)  # the request is still in progress
     page.locator("#generate").click()
     page.wait_for_selector("body[data-phase=waiting]")  # set in the frame that writes the words
-    assert status.text_content() == "Waiting for the model …"
+    assert re.match("Waiting for the model …|The models are being loaded", status.text_content())
     assert status.is_visible()
     page.unroute("**/call/v2/*")  # this sends the request on
     page.wait_for_function("window.specdec.store.state.recorded === null")
@@ -404,6 +404,7 @@ def test_a_link_offers_its_run_and_a_reload_keeps_the_visitors_run(tab):
     text = page.locator("#text .tokens").text_content()
     page.evaluate(FREE_PLAIN)
     lane = page.locator(".lane.with .calls .call")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")  # drawn
     blocks = lane.get_attribute("d")
     page.reload()
     ready(page)

@@ -427,7 +427,7 @@ def test_it_is_compiled_where_the_disk_is_full(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     monkeypatch.setattr(IndexDataCacheFile, "save", full)
     assert load().address
-    assert "is not kept: [Errno 28] No space left on device" in caplog.text
+    assert "is not cached: [Errno 28] No space left on device" in caplog.text
     assert "damaged" not in caplog.text
 
 

@@ -356,7 +356,7 @@ def test_what_can_not_draft_is_named(tmp_path):
     model = MarkovModel(random_table(10, 0, 0))
     with pytest.raises(ValueError, match="share no token"):
         specdec.ModelPair(model, model, letters_tokenizer("abc"), letters_tokenizer("xyz"))
-    with pytest.raises(ValueError, match="OpenVINO needs the same"):
+    with pytest.raises(ValueError, match="which OpenVINO requires"):
         convert_pair(letters_pair(), tmp_path)
     with pytest.raises(ValueError, match="give both"):
         specdec.ModelPair(model, model, None, letters_tokenizer("xyz"))
