@@ -95,7 +95,7 @@ def _sentence(best: Mapping[int, Mapping[str, Any]]) -> str:
     if many["k"] < few["k"] and many["gain"]["value"] < FULL < few["gain"]["value"]:
         ends = (
             " For a single text, guesses use computing power that would be idle. In a full batch another "
-            "text could use that power. A busy server should therefore draft less."
+            "text could use it. A busy server should therefore draft less."
         )
     lead = "The fastest tree for each number of texts at once (median tokens per second, and gain over k = 0)"
     return f"{lead}: {listed(lines, '; ')}.{ends}"

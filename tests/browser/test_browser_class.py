@@ -144,7 +144,7 @@ def test_a_copied_link_says_when_it_may_give_another_text(visit):
     copied = page.locator("#setup .copied")
     button = page.get_by_role("button", name="Copy link to this set-up")
     button.click()
-    expect(copied).to_have_text(re.compile("GSD may write another text, because auto chooses its trees anew"))
+    expect(copied).to_have_text(re.compile("GSD may write another text, because auto chooses the trees anew"))
     pick(page.locator("#topology select"), "sequence")
     page.wait_for_function("location.search === '?method=gsd&topology=sequence'")
     button.click()

@@ -38,7 +38,7 @@ def test_a_right_decoder_passes_and_a_broken_one_is_caught(open_check):
     says(page, "of 1,500; 2 tokens of each are tested", ".decodes-of")
     choose(page.get_by_label("Break the verifier on purpose"))
     choose(page.get_by_label("A rejected token stays in Q"))
-    page.get_by_text("the next sibling is tested against too small a q").wait_for()
+    page.get_by_text("the next sibling is tested with a q that is too small").wait_for()
     run(page)
     says(page, "Caught (A rejected token stays in Q): χ² = ")
     says(page, "p < 1e−12")
