@@ -17,7 +17,7 @@ from specdec.decoding.clock import Clock
 from specdec.decoding.detail import drafted_nodes, verified_steps
 from specdec.decoding.trees import Trees
 from specdec.devices import READ_LATE, one_thread, upload
-from specdec.drafters.base import Drafter, NoDrafter
+from specdec.drafters.base import EMPTY, Drafter, NoDrafter
 from specdec.drafters.catalogue import Parts, entry_of
 from specdec.drafters.stopping import Price, Stopping
 from specdec.methods import METHODS, Drafted, Verdict, Verifier, followed
@@ -32,9 +32,6 @@ from specdec.trace import Finish, Kind, Round, Seconds, Token
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
-
-
-_EMPTY = Topology([])
 
 
 class _Scored(NamedTuple):
@@ -136,7 +133,7 @@ class Engine:
         """Decodes one round: drafts, evaluates and verifies, then adds the accepted path and the last token
         to the text."""
         position = len(self.text_ids)
-        scored = self._ahead or (yield from self._scored(Clock(self.pair.target.device)))
+        scored = self._ahead or (yield from self._scored())
         clock, noise, drafted, log_p = scored
         self._ahead = None
         if self._reads_late and position + 1 < self.stop_length:
@@ -165,8 +162,9 @@ class Engine:
             finish=finish,
         )
 
-    def _scored(self, clock: Clock) -> Requesting[_Scored]:
+    def _scored(self) -> Requesting[_Scored]:
         """Drafts a tree, and lets the target score it."""
+        clock = Clock(self.pair.target.device)
         if self.trees.later and self.number in self.trees.later:
             self.trees.present, self.stopping.recorded = self.trees.later[self.number]
         self.stopping.begin()
@@ -187,7 +185,7 @@ class Engine:
         clock = Clock(self.pair.target.device)
         clock.launched()
         self.target.commit([0])
-        drafted = Drafted(_EMPTY, tokens, [None])
+        drafted = Drafted(EMPTY, tokens, [None])
         scores = yield from self._evaluate(drafted)
         clock.launched()
         token_id = tokens[0]

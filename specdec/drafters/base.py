@@ -57,7 +57,8 @@ class NoDrafter:
 
 def only_root(text_ids: Sequence[int]) -> Drafted:
     """The tree without drafted tokens: its only node is the last token of the text."""
-    return Drafted(_EMPTY, [text_ids[-1]], [None])
+    return Drafted(EMPTY, [text_ids[-1]], [None])
 
 
-_EMPTY = Topology([])
+EMPTY = Topology([])
+"""The tree without drafted tokens."""

@@ -148,8 +148,8 @@ class ModelDrafter(DraftSession):
     def _children(
         self, topology: Topology, rows: Sequence[int], logits: Tensor, noise: PositionNoise
     ) -> tuple[Orders, Tensor]:
-        """For each row: the tokens that arrive first under q, at least as many as the row has children in the
-        topology; and the log-weights of its race (`probs.race_weights`), [rows, vocabulary].
+        """For each row: its first arrivals under q, as many as any row of this depth has children, or all
+        arrivals if q has fewer; and the log-weights of its race (`probs.race_weights`), [rows, vocabulary].
 
         rows: nodes of one depth. logits: those after each row, [rows, vocabulary or more].
         """
