@@ -73,19 +73,28 @@ UNWINDOWED = Layout((), None)
 """One mask without a window for all layers."""
 
 
-class CachedSession:
-    """A session with our own cache for the committed prefix and the pending nodes.
+class TreeSession:
+    """A session with our own cache, whose pending nodes form a tree. A node sees the prefix, its ancestors
+    and itself.
 
+    ancestors_only=False lets each node see all earlier nodes: a wrong mask, which the self-check must notice.
     switch: the position at which rotary angles change (longrope); None if they do not. The angles depend on
     the largest position in a forward pass, so every pass of a prefill must reach `switch`.
     """
 
     must_catch_up = False
 
-    def __init__(self, model: PreparedModel, layout: Layout = UNWINDOWED, switch: int | None = None):
+    def __init__(
+        self,
+        model: PreparedModel,
+        layout: Layout = UNWINDOWED,
+        ancestors_only: bool = True,
+        switch: int | None = None,
+    ):
         self.length = 0
         self.model = model
         self._layout = layout
+        self._ancestors_only = ancestors_only
         self._switch = switch
         self._cache: TreeCache | StackedCache = self._new_cache()
         self._parents: tuple[int, ...] = ()
@@ -128,23 +137,6 @@ class CachedSession:
         self.length += len(nodes)
         self._parents = ()
 
-
-class TreeSession(CachedSession):
-    """A session whose pending nodes form a tree. A node sees the prefix, its ancestors and itself.
-
-    ancestors_only=False lets each node see all earlier nodes: a wrong mask, which the self-check must notice.
-    """
-
-    def __init__(
-        self,
-        model: PreparedModel,
-        layout: Layout = UNWINDOWED,
-        ancestors_only: bool = True,
-        switch: int | None = None,
-    ):
-        super().__init__(model, layout, switch)
-        self._ancestors_only = ancestors_only
-
     @inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending nodes with these parents and return their logits [n, vocabulary].
@@ -165,15 +157,16 @@ class TreeSession(CachedSession):
         token_ids: int64 [nodes], on the model's device. pended: results of `pend`. Subclasses with our own
         forward pass also take nodes of several sessions of one model, one session after the other.
         """
-        (masks,) = pended
+        arguments = self._seen(*pended)
         output = self.model.module(
-            input_ids=token_ids[None],
-            attention_mask=self._layout.mask_at(masks, self.length),
-            position_ids=masks.depths + self.length,
-            past_key_values=self._cache,
-            use_cache=True,
+            input_ids=token_ids[None], past_key_values=self._cache, use_cache=True, **arguments
         )
         return output.logits[0, :scored].to(self.model.device)
+
+    def _seen(self, masks: Masks) -> dict[str, Any]:
+        """The arguments that tell the model where the nodes are and which tokens they see."""
+        mask = self._layout.mask_at(masks, self.length)
+        return {"attention_mask": mask, "position_ids": masks.depths + self.length}
 
     def _new_masks(self, parents: Sequence[int]) -> Masks:
         """Add pending nodes; return their masks."""
@@ -190,17 +183,13 @@ class TreeSession(CachedSession):
         return masks
 
 
-class SequenceSession(CachedSession):
+class SequenceSession(TreeSession):
     """A session whose pending nodes form one chain, for which the model's own causal attention is right."""
 
-    @inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending nodes, each the child of the one before; return their logits [n, vocabulary]."""
-        model, first = self.model, len(self._parents)
-        check_chain(model, parents, first, len(token_ids))
-        model.check_room(self.length + first + len(token_ids) - 1)
-        self._parents += tuple(parents)
-        output = model.module(
-            input_ids=token_ids.to(model.device)[None], past_key_values=self._cache, use_cache=True
-        )
-        return output.logits[0].to(model.device)
+        check_chain(self.model, parents, len(self._parents), len(token_ids))
+        return super().forward(token_ids, parents)
+
+    def _seen(self, masks: Masks) -> dict[str, Any]:  # noqa: ARG002
+        return {}
