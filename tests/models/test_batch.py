@@ -95,9 +95,10 @@ def test_one_forward_of_the_target_scores_the_trees_of_all(pair, forward, monkey
         pair = endless(specdec.ModelPair(tiny_model("llama"), tiny_model("llama", num_hidden_layers=1)))
     calls, score = {}, batching._scored
 
-    def counted(parts):
-        calls.setdefault(parts[0].session.model, []).append([part.rows for part in parts])
-        return score(parts)
+    def counted(requests, pended):
+        rows = [len(request.token_ids) for request in requests]
+        calls.setdefault(requests[0].session.model, []).append(rows)
+        return score(requests, pended)
 
     batch = Batch(pair)
     for method, tree in (("ar", None), ("ersd", sequence(1)), ("gsd", specinfer(8))):
