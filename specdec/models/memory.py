@@ -23,8 +23,7 @@ from specdec.checks import cause_of
 from specdec.models import free_memory, lean
 from specdec.models.kernels import CompiledDecoder
 from specdec.models.outline import head_size
-from specdec.models.sessions.states import state_tensors
-from specdec.models.sessions.stepping import own_cache
+from specdec.models.sessions.states import own_cache, state_tensors
 
 if TYPE_CHECKING:
     from specdec.models.hf import HFModel

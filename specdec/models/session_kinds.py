@@ -13,8 +13,8 @@ from specdec.models.graphs import graphed_decoder
 from specdec.models.kernels import CompiledDecoder
 from specdec.models.sessions.cached import UNWINDOWED, Layout, SequenceSession, TreeSession
 from specdec.models.sessions.own_forward import CompiledSession, LeanSession
-from specdec.models.sessions.states import MOST_REPEATED, StateSession
-from specdec.models.sessions.stepping import PlainSession, SteppingSession
+from specdec.models.sessions.plain import PlainSession
+from specdec.models.sessions.states import MOST_REPEATED, StateSession, SteppingSession
 from specdec.models.sessions.switching import SwitchingSession
 from specdec.models.shrink import context_length
 

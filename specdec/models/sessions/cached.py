@@ -41,6 +41,14 @@ def check_chain(model: PreparedModel, parents: Sequence[int], first: int, count:
         raise ValueError(f"parents {list(parents)} are not the chain {chain}. {model.capability_reason}")
 
 
+def check_single(model: PreparedModel, parents: Sequence[int], none_pending: bool) -> None:
+    """ValueError unless the only pending node is a new one with these parents."""
+    if not none_pending or list(parents) != [-1]:
+        raise ValueError(
+            f"parents {list(parents)} are not [-1], one token at a time. {model.capability_reason}"
+        )
+
+
 @dataclass(frozen=True)
 class Layout:
     """The attention masks that a model takes: one for all layers, or one for each type of layer.
