@@ -156,8 +156,19 @@ class TreeSession:
         return self.score(token_ids.to(self.model.device), [self.pend(parents)], len(token_ids))
 
     def pend(self, parents: Sequence[int]) -> Any:
-        """Add pending nodes; return the data that `score` needs. ValueError if the context is full."""
-        return self._new_masks(parents)
+        """Add pending nodes; return the data that `score` needs, here masks. ValueError if the context is
+        full."""
+        model, windows = self.model, self._layout.distinct
+        pending = self._parents + tuple(parents)
+        # The prefix length is rounded up to a power of two, so that few masks are built while it grows.
+        columns = min(max(CHUNK, 1 << self.length.bit_length()), self._layout.widest)
+        build = cached_tree_masks if len(pending) * columns <= LARGEST_CACHED_MASK else tree_masks
+        masks = build(
+            pending, len(self._parents), columns, windows, model.dtype, model.device, self._ancestors_only
+        )
+        model.check_room(self.length + masks.depth)
+        self._parents = pending
+        return masks
 
     def score(self, token_ids: Tensor, pended: Sequence[Any], scored: int) -> Tensor:
         """Logits [scored, vocabulary] of the first `scored` of these nodes. Keys and values go to the cache.
@@ -175,20 +186,6 @@ class TreeSession:
         """The arguments that tell the model where the nodes are and which tokens they see."""
         mask = self._layout.mask_at(masks, self.length)
         return {"attention_mask": mask, "position_ids": masks.depths + self.length}
-
-    def _new_masks(self, parents: Sequence[int]) -> Masks:
-        """Add pending nodes; return their masks."""
-        model, windows = self.model, self._layout.distinct
-        pending = self._parents + tuple(parents)
-        # The prefix length is rounded up to a power of two, so that few masks are built while it grows.
-        columns = min(max(CHUNK, 1 << self.length.bit_length()), self._layout.widest)
-        build = cached_tree_masks if len(pending) * columns <= LARGEST_CACHED_MASK else tree_masks
-        masks = build(
-            pending, len(self._parents), columns, windows, model.dtype, model.device, self._ancestors_only
-        )
-        model.check_room(self.length + masks.depth)
-        self._parents = pending
-        return masks
 
 
 class SequenceSession(TreeSession):
