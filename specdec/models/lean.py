@@ -23,7 +23,7 @@ import transformers
 from torch import Tensor, nn
 
 from specdec.models import free_memory
-from specdec.models.attention import Attention, Heads, TextRows
+from specdec.models.attention import Attention, TextRows
 from specdec.models.partial_head import PartialHead, spread
 
 KNOWN = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
@@ -91,7 +91,7 @@ class LeanDecoder:
         n, width = len(token_ids), self.heads + self.kv_heads
         cos, sin = rotation.unbind(1)
         x = F.embedding(token_ids, self.embedding)
-        attention = Attention(Heads(self.heads, self.kv_heads, self.size, self.scale), texts)
+        attention = Attention(self.heads, self.kv_heads, self.scale, texts)
         for number, layer in enumerate(self.layers):
             qkv = layer.qkv(layer.attention_norm(x)).view(n, -1, self.size)
             normed = _normed(layer, qkv, self.heads, width)
