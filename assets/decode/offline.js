@@ -44,14 +44,18 @@ export function prepare() {
   window.specdec = { store: { state } };
 }
 
-// Shows a run, which is given as JSON, and describes it. note: a text after the description.
+// Shows a run, which is given as JSON, and describes it.
 export function present(text, note) {
   const run = toRun(parse(text));
-  const { method, seed, models } = run.setup;
+  describe(run.setup, note);
+  show(run, { name: "file", title: "", look: "", twin: null });
+}
+
+// Describes the shown run. note: a text after the description.
+export function describe({ method, seed, models }, note) {
   document.body.dataset.method = method;
   const names = models.map(({ role, name }) => `${role} ${name}`).join(", ");
   about().textContent = `${METHODS[method]}, ${names}, seed ${seed}. ${note}`;
-  show(run, { name: "file", title: "", look: "", twin: null });
 }
 
 // Plays the run. If the visitor prefers reduced motion, shows its end instead.
