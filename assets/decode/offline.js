@@ -20,9 +20,6 @@ const MOUNTS = {
   statistics: mountStatistics,
 };
 
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const paint = () => document.documentElement.classList.toggle("dark", dark.matches);
-
 export const about = () => document.querySelector(".about");
 
 export function start() {
@@ -35,8 +32,6 @@ export function start() {
 
 // Mounts the panels before there is a run.
 export function prepare() {
-  paint();
-  dark.addEventListener("change", paint);
   document.body.dataset.phase = "idle";
   document.body.toggleAttribute("data-recorded", true);
   for (const [name, mount] of Object.entries(MOUNTS)) mount(document.getElementById(name), { models: [] });

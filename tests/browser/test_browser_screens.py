@@ -408,7 +408,6 @@ def test_a_tab_at_rest_in_both_themes_while_it_runs_and_when_it_is_done(open_tab
         page.wait_for_selector("#tree_lab [data-term=entropy]", state="visible")
     explained = fine(page)
     page.emulate_media(color_scheme="dark")
-    page.wait_for_selector("body.dark")
     assert serious_findings(page) == []
     if tab == "live":
         page.locator("#method .more").click()
