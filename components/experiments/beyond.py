@@ -11,7 +11,6 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from components.experiments import files
 from components.experiments.figures import Look, chosen, measured
 from components.page.plots import table, view
 from specdec.figures.looks import BOUND, axes, colour, line
@@ -21,11 +20,6 @@ Summary = Mapping[str, Any]
 Row = Mapping[str, Any]
 _PAIRS = {"stories": ("target", "circle"), "smollm2": ("draft", "square"), "random": ("batch", "diamond")}
 """The colour and the mark of each pair of models."""
-
-
-def views() -> list[dict[str, Any]]:
-    """The views of these results, which are stored in the repository."""
-    return files.views({"rounding": rounding, "limits": limits, "lists": lists, "ahead": ahead})
 
 
 def _place(name: str) -> str:
