@@ -203,7 +203,6 @@ find(".join").addEventListener("submit", (event) => {
   event.preventDefault();
   join(field("#code").value);
 });
-document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
 
 const code = new URLSearchParams(location.search).get("room");
 const entry = recall(KEPT);

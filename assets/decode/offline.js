@@ -20,9 +20,6 @@ const MOUNTS = {
   statistics: mountStatistics,
 };
 
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const paint = () => document.documentElement.classList.toggle("dark", dark.matches);
-
 export const about = () => document.querySelector(".about");
 
 export function start() {
@@ -35,8 +32,6 @@ export function start() {
 
 // Mounts the panels before there is a run.
 export function prepare() {
-  paint();
-  dark.addEventListener("change", paint);
   document.body.dataset.phase = "idle";
   document.body.toggleAttribute("data-recorded", true);
   for (const [name, mount] of Object.entries(MOUNTS)) mount(document.getElementById(name), { models: [] });
@@ -44,14 +39,18 @@ export function prepare() {
   window.specdec = { store: { state } };
 }
 
-// Shows a run, which is given as JSON, and describes it. note: a text after the description.
+// Shows a run, which is given as JSON, and describes it.
 export function present(text, note) {
   const run = toRun(parse(text));
-  const { method, seed, models } = run.setup;
+  describe(run.setup, note);
+  show(run, { name: "file", title: "", look: "", twin: null });
+}
+
+// Describes the shown run. note: a text after the description.
+export function describe({ method, seed, models }, note) {
   document.body.dataset.method = method;
   const names = models.map(({ role, name }) => `${role} ${name}`).join(", ");
   about().textContent = `${METHODS[method]}, ${names}, seed ${seed}. ${note}`;
-  show(run, { name: "file", title: "", look: "", twin: null });
 }
 
 // Plays the run. If the visitor prefers reduced motion, shows its end instead.

@@ -37,6 +37,7 @@ function build(popup, bar) {
   document.documentElement.lang = "en";
   document.head.replaceChildren(make("title", "", document.title), style);
   const colours = getComputedStyle(window.document.body);
+  document.documentElement.style.colorScheme = colours.colorScheme;
   for (const name of COLOURS) document.documentElement.style.setProperty(name, colours.getPropertyValue(name));
   const lines = ["clock", "say", "ask", "answer", "coming"].map((name) => [name, make("p", name)]);
   const parts = { title: make("h1"), ...Object.fromEntries(lines) };

@@ -27,6 +27,10 @@ const CONFIG = {
   toImageButtonOptions: { format: "svg" },
 };
 
+// Whether the page is dark: the address's choice, otherwise the system's.
+const DARK = matchMedia("(prefers-color-scheme: dark)");
+const isDark = () => (document.documentElement.style.colorScheme || (DARK.matches ? "dark" : "light")) === "dark";
+
 const GRID = "rgba(128, 128, 128, 0.25)";
 
 export class Figure {
@@ -47,8 +51,7 @@ export class Figure {
       this.Plotly = Plotly;
       this.draw();
     });
-    // The page switches the theme by a class of the body.
-    new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
+    DARK.addEventListener("change", () => this.draw());
   }
 
   draw() {
@@ -95,7 +98,12 @@ export class Figure {
   async react() {
     const { data, layout } = this.skeleton;
     const style = getComputedStyle(this.element);
-    const colourOf = (name) => style.getPropertyValue(name).trim();
+    const pair = /light-dark\((.+), (.+)\)/; // the value of most names; plotly needs one of both
+    const colourOf = (name) =>
+      style
+        .getPropertyValue(name)
+        .replace(pair, isDark() ? "$2" : "$1")
+        .trim();
     const { width, height } = this.drawing; // the height comes from the style sheet or the skeleton
     this.fill(this.skeleton);
     layout.width = width;

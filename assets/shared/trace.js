@@ -3,7 +3,6 @@
 /** @import { Generation, Run } from "../types.d.ts" */
 
 import { RECORD } from "./record.js";
-import { SETTINGS } from "./settings.js";
 
 export const MOST_BYTES = 5_000_000;
 // Characters of one text; a browser needs half a minute to lay out a million short lines.
@@ -127,13 +126,6 @@ export function toRun(value) {
   const depth = Math.max(0, ...paths.map(({ length }) => length));
   const shape = { paths, num_draft_tokens: paths.length, depth };
   return { rounds, prefillSeconds, baseline, timings, setup: { ...setup, ...shape, models } };
-}
-
-// The settings of a run that its record has.
-/** @returns {any} */
-export function recordedSettings(setup) {
-  const recorded = SETTINGS.filter((setting) => setting.recorded);
-  return Object.fromEntries(recorded.map(({ name, default: usual }) => [name, setup[name] ?? usual]));
 }
 
 // Converts the shown run to the object that is saved in a file.

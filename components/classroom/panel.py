@@ -13,7 +13,10 @@ from components.classroom.web import Hall
 from components.page import assets, frame, questions
 from specdec.pair import Pair
 
-_SHEETS = ("shared/colours", "shared/controls", "page/page", "lessons/style", "classroom/style")
+_SHEETS = (
+    *("shared/colours", "page/base", "shared/controls", "page/page"),
+    *("lessons/style", "classroom/style"),
+)
 
 
 class _Link(questions.Question):

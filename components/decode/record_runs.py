@@ -281,7 +281,7 @@ def write(
         text = with_times(run, repeats)
         if len(text) > MOST_BYTES:
             raise ValueError(f"{name} has {len(text):,} bytes, more than {MOST_BYTES:,}: record fewer tokens")
-        _write(folder / f"{name}.json", text)
+        (folder / f"{name}.json").write_text(text + "\n")
         twin = next((other for other in recording.names() if other != name), None)
         title = recording.title if twin is None else f"{recording.title} ({method.upper()})"
         place = {"round": moment.round, "step": moment.step}
@@ -296,17 +296,6 @@ def with_times(run: Generation, repeats: Repeats) -> str:
         for repeat in repeats.seconds
     )
     return replace(run, baseline=tuple(repeats.plain_rounds), timings=timings).to_json()
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace a file's text. ValueError if the disk is full; the old file then stays unchanged."""
-    part = path.with_suffix(".part")
-    try:
-        part.write_text(text + "\n")
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise ValueError(f"{path} could not be written: {error.strerror}. The old file is kept") from error
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -331,7 +320,7 @@ def main(arguments: list[str] | None = None) -> None:
         if not options.names:  # Compare's panel imports this folder, so its recording is a separate command
             subprocess.run([sys.executable, "-m", "components.compare.record_columns"], check=True)
             screenshots.take()
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
 
 
@@ -340,7 +329,7 @@ def _record(pair: Any, recording: Recording, moment: Moment, runs: list[Generati
     print(f"{recording.name}: seed {runs[0].seed}, {moment}, {runs[0].prompt!r}", flush=True)
     entries = {entry["name"]: entry for entry in [*traces.entries(), *new]}
     ordered = [entries[name] for recording in RECORDINGS for name in recording.names() if name in entries]
-    _write(traces.INDEX, json.dumps(ordered, indent=1, ensure_ascii=False))
+    traces.INDEX.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
-from components.experiments import files
 from components.experiments.figures import Look, chosen, measured
 from components.page.plots import table, view
 from specdec.figures.looks import BOUND, axes, colour, line
@@ -21,11 +18,6 @@ Summary = Mapping[str, Any]
 Row = Mapping[str, Any]
 _PAIRS = {"stories": ("target", "circle"), "smollm2": ("draft", "square"), "random": ("batch", "diamond")}
 """The colour and the mark of each pair of models."""
-
-
-def views() -> list[dict[str, Any]]:
-    """The views of these results, which are stored in the repository."""
-    return files.views({"rounding": rounding, "limits": limits, "lists": lists, "ahead": ahead})
 
 
 def _place(name: str) -> str:
@@ -62,17 +54,9 @@ def rounding(summary: Summary) -> dict[str, Any]:
             look = Look(f"{label}, {pair}", colour(hue), mark, "solid")
             figure.add_trace(measured(look, x, [row[field] for row in own], positive=True))
         bounds = [row["bound"]["value"] for row in own]
-        figure.add_trace(
-            go.Scatter(
-                name="bound of the race",
-                legendgroup="bound of the race",
-                x=x,
-                y=bounds,
-                mode="markers",
-                marker={"symbol": "star", "size": 8, "color": BOUND},
-                hovertemplate="%{y:.4~g}",
-            )
-        )
+        stars = line("bound of the race", BOUND, "solid", x, bounds)
+        marker = {"symbol": "star", "size": 8, "color": BOUND}
+        figure.add_trace(stars.update(mode="markers", marker=marker, hovertemplate="%{y:.4~g}"))
     figure.update_xaxes(
         tickvals=list(range(len(names))), ticktext=names, tickangle=-45, tickfont={"size": 11}
     )

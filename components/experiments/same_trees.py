@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from components.experiments import figures, files
+from components.experiments import figures
 from components.experiments.figures import chosen, spread
 from components.page.plots import table, view
 from specdec.figures.looks import BOUND, axes, colour
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import DRAFTING, METHODS
 from specdec.phrases import interval, listed, number
-
-RULES = files.RESULTS / "rules.json"
 
 Summary = Mapping[str, Any]
 _BESIDE = "gsd"
@@ -26,11 +24,6 @@ FEW = 30
 """With fewer prompts than this, 1.96 standard errors cover less than 95% (`specdec.stats.Z`)."""
 _LOOKS = {"optimal(8)": ("diamond", "longdash"), "optimal(16)": ("star", "solid")}
 """The mark and the line style of the optimal trees, which have the same colour."""
-
-
-def views() -> list[dict[str, Any]]:
-    """The views of the committed results."""
-    return files.views({"rules": rules, "draft_temperature": draft_temperature})
 
 
 def rules(summary: Summary) -> dict[str, Any]:

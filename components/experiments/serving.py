@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.experiments import files
 from components.experiments.figures import Look, measured, spread
 from components.page import plots
 from specdec.figures.looks import INK, axes, colour, marks
@@ -29,11 +28,6 @@ _AUTO, _PLAIN = "auto", "0"
 _TICKS = sorted(start * 2**i for start in (100, 150) for i in range(8))
 FULL = 1.1
 """Drafting counts as worthwhile if its speed is more than this many times that of decoding without drafts."""
-
-
-def views() -> list[dict[str, Any]]:
-    """The view of the committed results."""
-    return files.views({"serving": view})
 
 
 def view(summary: Summary) -> dict[str, Any]:

@@ -10,11 +10,25 @@ import json
 from pathlib import Path
 from typing import Any
 
-from components.experiments import beyond, files, paper, same_trees, serving
+from components.experiments import beyond, paper, same_trees, serving
+from components.page.assets import ASSETS
 from components.page.questions import Answer, answers
 from specdec.methods import METHODS
 from specdec.phrases import VERDICTS
 
+RESULTS = ASSETS / "results"
+SHIPPED = RESULTS / "experiments.summary.json"
+"""The summary of the embedded pair's experiment."""
+STORED = {
+    "rules": same_trees.rules,
+    "draft_temperature": same_trees.draft_temperature,
+    "serving": serving.view,
+    "rounding": beyond.rounding,
+    "limits": beyond.limits,
+    "lists": beyond.lists,
+    "ahead": beyond.ahead,
+}
+"""For results that the paper does not have: the function that makes the view, by the name of the file."""
 _NOT_WHOLE = "The experiment is not finished. These are its numbers so far."
 View = dict[str, Any]
 _own: View | None = None
@@ -24,7 +38,7 @@ def use(path: Path) -> None:
     """Show this summary instead of the committed one. ValueError names the file and what is wrong with it."""
     global _own
     try:
-        views = view(files.summary(path))
+        views = view(_summary(path))
         json.dumps(views, allow_nan=False)
     except ArithmeticError as error:
         raise ValueError(f"results = {str(path)!r}: a number is out of range ({error})") from None
@@ -42,8 +56,25 @@ def shipped(_: Any) -> Answer:
     """
     if _own is not None:
         return _own
-    views = view(json.loads(files.SHIPPED.read_text()))
-    return views | {"figures": [*views["figures"], *same_trees.views(), *serving.views(), *beyond.views()]}
+    views = view(json.loads(SHIPPED.read_text()))
+    further = [make(json.loads((RESULTS / f"{name}.json").read_text())) for name, make in STORED.items()]
+    return views | {"figures": [*views["figures"], *further]}
+
+
+def _summary(path: Path) -> dict[str, Any]:
+    """The summary in a file. ValueError if there is none."""
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"the file can't be read: {error.strerror}") from None
+    except ValueError:
+        entries = None
+    if not isinstance(entries, dict) or not {"points", "bounds", "findings", "complete"} <= set(entries):
+        raise ValueError(
+            "not a summary of an experiment. If the file holds the runs of one, `python -m "
+            f"research.experiments --results {path} --summary` writes a summary beside it; give that one"
+        )
+    return entries
 
 
 def view(summary: paper.Summary) -> View:

@@ -79,9 +79,9 @@ def acceptance() -> Facts:
     """GSD's and ERSD's acceptance of the first and of the second draft; two lower bounds of ERSD's acceptance
     of the first draft; and the largest possible lead of GSD over ERSD at the first draft."""
     gsd, ersd = float(theory.gsd_acceptance(P, Q)), float(theory.ersd_acceptance(P, Q))
-    lead = next(preset for preset in race_lab.presets() if preset.id == "lead")
+    lead = race_lab.presets()["lead"]
     lead_gsd, lead_ersd = (
-        float(rate(lead.p, lead.q)) for rate in (theory.gsd_acceptance, theory.ersd_acceptance)
+        float(rate(lead["p"], lead["q"])) for rate in (theory.gsd_acceptance, theory.ersd_acceptance)
     )
     return {
         "p": P,

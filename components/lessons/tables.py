@@ -48,8 +48,7 @@ def rejecting() -> Facts:
 def measured() -> tuple[float, ...]:
     """ERSD's acceptance R by child index, measured with the embedded pair. R at the later indices is
     extrapolated, as in the tree laboratory."""
-    preset = next(preset for preset in tree_lab.presets() if preset.id == "ersd")
-    return tree_lab.acceptance(preset)
+    return tree_lab.acceptance(tree_lab.presets()["ersd"])
 
 
 def recorded_run(name: str) -> Generation:

@@ -7,7 +7,6 @@ alternatives share the residual probability.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 import torch
@@ -42,31 +41,24 @@ def _blind(table: Tensor) -> Tensor:
     return torch.linalg.matrix_power(table, 64)
 
 
-@dataclass(frozen=True)
-class Draft:
-    """A draft that the visitor can choose. label: its name on the page; table: its probabilities of
-    tomorrow's weather given today's."""
-
-    label: str
-    table: Tensor
-
-
 DRAFTS = {
-    "same": Draft("perfect: the target itself", _TARGET),
-    "near": Draft("near: a little off", _normalised(0.8 * _TARGET + 0.2 * _OTHER_CLIMATE)),
-    "blind": Draft("blind: does not know today's weather", _blind(_TARGET)),
-    "climate": Draft("far: for another climate", _OTHER_CLIMATE),
-    "hostile": Draft("hostile: proposes what the target finds unlikely", _normalised(1 / _TARGET)),
+    "same": ("perfect: the target itself", _TARGET),
+    "near": ("near: a little off", _normalised(0.8 * _TARGET + 0.2 * _OTHER_CLIMATE)),
+    "blind": ("blind: does not know today's weather", _blind(_TARGET)),
+    "climate": ("far: for another climate", _OTHER_CLIMATE),
+    "hostile": ("hostile: proposes what the target finds unlikely", _normalised(1 / _TARGET)),
 }
+"""The drafts that a visitor can choose: each one's label on the page, and its probabilities of tomorrow's
+weather given today's."""
 
 
 @cache
 def pair(draft: str) -> specdec.ModelPair:
     """The pair of the target and the draft with this name. ValueError lists the known names."""
-    table = DRAFTS[among("draft", draft, DRAFTS)].table
+    _, table = DRAFTS[among("draft", draft, DRAFTS)]
     return specdec.ModelPair(MarkovModel(_TARGET, "weather"), MarkovModel(table, draft))
 
 
 def tables(draft: str) -> dict[str, list[list[float]]]:
     """The probabilities of both models of `pair`. Each row belongs to one weather of today."""
-    return {"target": _TARGET.tolist(), "draft": DRAFTS[draft].table.tolist()}
+    return {"target": _TARGET.tolist(), "draft": DRAFTS[draft][1].tolist()}

@@ -81,7 +81,7 @@ def panel(below: str = "") -> frame.Part:
 def _controls() -> frame.Part:
     form, run = Form(PART), button("lossless-run", "Run the check", "primary")
     faults = [(each["title"], name) for name, each in FAULTS_IN_WORDS.items()]
-    drafts = [(draft.label, name) for name, draft in models.DRAFTS.items()]
+    drafts = [(label, name) for name, (label, _) in models.DRAFTS.items()]
     trees = topology_menu(*FIXED)
     return frame.joined(
         form.flag("broken", False, "Break the verifier on purpose", info=_BREAK),
@@ -103,7 +103,7 @@ def _choices() -> dict[str, Any]:
     return {
         "tokens": list(models.TOKENS),
         "alarm": ALARM,
-        "drafts": {name: draft.label for name, draft in models.DRAFTS.items()},
+        "drafts": {name: label for name, (label, _) in models.DRAFTS.items()},
         "faults": {name: _texts_of(name) for name in FAULTS_IN_WORDS},
         "words": {"breaks": _BREAK, "nothing": _NOTHING_TO_BREAK},
         "recorded": json.loads(RECORDED.read_text()),

@@ -64,11 +64,6 @@ class Row:
         """The first value of the form's input."""
         return self.setting.default if self.opening is None else self.opening
 
-    @property
-    def default_of_endpoint(self) -> Any:
-        """The value of this setting, as JSON, if a request to the server's endpoint leaves it out."""
-        return self.setting.default if self.remote is None else self.remote
-
     def checked(self, value: Any) -> Any:
         """A visitor's value, checked and converted to the setting's Python type.
 
@@ -242,7 +237,8 @@ def declared(
     parameter = partial(inspect.Parameter, kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = [parameter("request", annotation=request)]
     for name, row in TABLE.items():
-        default = inspect.Parameter.empty if name == "prompt" else row.default_of_endpoint
+        default = row.setting.default if row.remote is None else row.remote
+        default = inspect.Parameter.empty if name == "prompt" else default
         parameters.append(parameter(name, default=default, annotation=row.setting.type))
     endpoint.__doc__ = f"{description}\n{described()}"
     endpoint.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": Iterator[str]}
@@ -268,7 +264,6 @@ def script() -> str:
                 "default": row.first,
                 "address": row.setting.address,
                 "recorded": row.setting.recorded,
-                "remote": row.default_of_endpoint,
                 "shapes": row.shapes,
                 "unless": row.setting.unless,
             }

@@ -6,7 +6,9 @@ The race that is drawn and dragged is decided in the browser (`assets/race_lab/p
 
 from __future__ import annotations
 
+import json
 import secrets
+from pathlib import Path
 from typing import Annotated, Any
 
 import torch
@@ -15,7 +17,6 @@ from torch import Tensor
 
 from components.page import assets, frame
 from components.page.questions import Answer, Question, answers
-from components.race_lab.presets import presets
 from specdec import theory
 from specdec.figures import drafts, labs, looks
 from specdec.methods import METHODS
@@ -123,6 +124,15 @@ def checkpoints(races: int) -> list[int]:
     return sorted({round(races ** (i / (_CHECKPOINTS - 1))) for i in range(_CHECKPOINTS)})
 
 
+def presets() -> dict[str, dict[str, Any]]:
+    """The examples of two distributions by `id`, their name in the page's address, the paper's example first.
+
+    e: the exponential random numbers of the race; if empty, the page draws them.
+    """
+    entries = json.loads(Path(__file__).with_name("presets.json").read_text("utf-8"))
+    return {entry["id"]: entry for entry in entries}
+
+
 def panel() -> frame.Part:
     """The race laboratory: one element that `assets/race_lab/panel.js` fills."""
     return frame.panel(
@@ -134,7 +144,7 @@ def panel() -> frame.Part:
             + [name for name, _ in drafts.OPTIMA.values()],
         ),
         functions=[exact, simulated],
-        presets=[preset._asdict() for preset in presets()],
+        presets=[*presets().values()],
         convergence=looks.skeleton(labs.convergence()),
         by_index=looks.skeleton(labs.by_index()),
         drafts=looks.skeleton(drafts.figure()),

@@ -106,10 +106,6 @@ class Job:
         """Whether the job is done, has failed or was cancelled."""
         return self._ended.is_set()
 
-    def ends_within(self, seconds: float | None) -> bool:
-        """Whether the job has ended, now or within this many seconds. seconds: None waits for the end."""
-        return self._ended.wait(seconds)
-
     def wait(self) -> Any:
         """Wait for the end. Returns the result, or raises the error."""
         self._ended.wait()

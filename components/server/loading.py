@@ -87,11 +87,6 @@ class Loading:
         if self._job is not None:
             self._job.close()
 
-    def join(self) -> None:
-        """Wait until no load is in progress."""
-        if self._job is not None:
-            self._job.ends_within(None)
-
     def state(self) -> dict[str, Any]:
         """The state of the load for the page.
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -43,29 +42,18 @@ ALGORITHMS = {
 }
 
 
-class Preset(NamedTuple):
-    """An example of acceptance rates. rates: R(0) to R(7). tail: the ratio of each later rate to the rate
-    before it.
-
-    id: its name in the page's address, which never changes.
-    """
-
-    id: str
-    name: str
-    note: str
-    rates: list[float]
-    tail: float
+Preset = dict[str, Any]
+"""An example of acceptance rates. rates: R(0) to R(7). tail: the ratio of each later rate to the rate before
+it. id: its name in the page's address, which never changes."""
 
 
-def presets() -> list[Preset]:
-    """The examples: the acceptance of the embedded pair as measured, then invented rates that each show one
-    effect."""
+def presets() -> dict[str, Preset]:
+    """The examples by id: the acceptance of the embedded pair as measured, then invented rates that each show
+    one effect."""
     invented = json.loads(Path(__file__).with_name("presets.json").read_text("utf-8"))
-    return [*_measured(), *(_padded(**preset) for preset in invented)]
-
-
-def _padded(id: str, name: str, note: str, rates: Sequence[float], tail: float = 0.5) -> Preset:
-    return Preset(id, name, note, [*rates, *[0.0] * (INDICES - len(rates))], tail)
+    padding = [0.0] * INDICES
+    examples = [{"tail": 0.5} | each | {"rates": [*each["rates"], *padding][:INDICES]} for each in invented]
+    return {each["id"]: each for each in [*_measured(), *examples]}
 
 
 def _measured() -> list[Preset]:
@@ -79,16 +67,22 @@ def _measured() -> list[Preset]:
         f"of the R before it."
     )
     return [
-        _padded(method, f"Embedded pair, {method.upper()}", note, vector, round(vector[-1] / vector[-2], 2))
-        for method, vector in vectors.items()
+        {
+            "id": method,
+            "name": f"Embedded pair, {method.upper()}",
+            "note": note,
+            "rates": rates,
+            "tail": round(rates[-1] / rates[-2], 2),
+        }
+        for method, rates in vectors.items()
     ]
 
 
 def acceptance(preset: Preset) -> tuple[float, ...]:
     """R of an example, computed as in the browser: the rates of the sliders, then further rates until they
     are negligible."""
-    later = (preset.rates[-1] * preset.tail**i for i in range(1, _TAIL + 1))
-    return (*preset.rates, *(rate for rate in later if rate > _SMALLEST))
+    later = (preset["rates"][-1] * preset["tail"] ** i for i in range(1, _TAIL + 1))
+    return (*preset["rates"], *(rate for rate in later if rate > _SMALLEST))
 
 
 class Rates(Question):
@@ -146,7 +140,7 @@ def panel() -> frame.Part:
             trees=[TOPOLOGIES[name].long_name for name in FIXED],
         ),
         functions=[grown, best_tree],
-        presets=[preset._asdict() for preset in presets()],
+        presets=[*presets().values()],
         k=START_K,
         most=MOST,
         curve=looks.skeleton(labs.tokens_against_k()),

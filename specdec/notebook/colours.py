@@ -14,11 +14,8 @@ _CARD = ASSETS / "decode" / "card.css"
 def sheet() -> dict[str, dict[str, str]]:
     """The colours of the style sheet: theme ("light", "dark") -> name -> hex code."""
     text = (ASSETS / "shared" / "colours.css").read_text(encoding="utf-8")
-    themes = dict(re.findall(r"^(\S+) \{(.*?)^\}", text, re.DOTALL | re.MULTILINE))
-    return {
-        theme: dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", themes[selector]))
-        for theme, selector in (("light", ":root"), ("dark", ".dark"))
-    }
+    pairs = re.findall(r"--([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);", text)
+    return {theme: {pair[0]: pair[i] for pair in pairs} for i, theme in ((1, "light"), (2, "dark"))}
 
 
 @cache

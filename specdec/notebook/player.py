@@ -10,7 +10,7 @@ from specdec.shipped import ASSETS
 PANELS = ASSETS / "player" / "panels.html"
 """The file with the panels before anything is drawn. `python -m components.decode.panels` writes it."""
 _SHEETS = (
-    *("shared/colours", "shared/controls", "page/page"),
+    *("shared/colours", "page/base", "shared/controls", "page/page"),
     *("decode/stage", "decode/text", "decode/figures", "decode/player", "decode/statistics"),
     *("decode/phone", "decode/offline"),
 )

@@ -20,7 +20,7 @@ from tests.conftest import (
     to,
 )
 
-SIZES = [(1440, 900), (1280, 720), (1024, 768), (820, 1180)]
+SIZES = [(2560, 1300), (1920, 1080), (1440, 900), (1280, 720), (1024, 768), (820, 1180)]
 SLIDES = [(1280, 720), (1920, 1080)]
 SMALL = [(640, 360), (1100, 800)]
 """A laptop's window of 1280 x 720 at a zoom of 200%, and the frame of a Space."""
@@ -64,12 +64,21 @@ IS_WITHIN_THE_WINDOW = """() => {
   const all = (parts) =>
     [...document.querySelectorAll(`#tabs :is(${parts})`)].filter((part) => part.checkVisibility());
   const right = (part) => part.getBoundingClientRect().right;
+  const isInside = (part) => part.getBoundingClientRect().left >= -1 && right(part) <= innerWidth + 1;
   return document.documentElement.scrollWidth <= innerWidth
-    && all(`.card, .panel, ${FIELDS}`).every((part) => scrolls(part) || right(part) <= innerWidth + 1)
+    && all(`.card, .panel, ${FIELDS}`).every((part) => scrolls(part) || isInside(part))
     && all(".drawing, .main-svg").every((part) => right(part) <= right(part.closest(".card, .panel")) + 1);
 }"""
 """Nothing is wider than the window, except content that scrolls in a frame of its own, and no drawing is
 wider than its panel."""
+IN_ONE_ROW = """() => {
+  const middle = (selector) => {
+    const { top, bottom } = document.querySelector(selector).getBoundingClientRect();
+    return (top + bottom) / 2;
+  };
+  return Math.abs(middle("#prompt") - middle("#generate")) <= 4;
+}"""
+"""The button Generate is beside the prompt."""
 SMALLEST = 11
 """Pixels of the smallest letters of a drawing on a projector's screen."""
 
@@ -122,8 +131,13 @@ def test_a_tab_fits_every_window_and_is_whole_in_the_first_screen(open_tab, tab)
     page, selector = open_tab(tab), SHOWN.get(tab)
     expect(page.locator(f"#tab-{tab}")).to_be_visible()
     assert chosen(page) == NAMES[tab]
-    for size in SIZES if selector else ():
+    for size in SIZES:
         resize(page, size)
+        page.wait_for_function(IS_WITHIN_THE_WINDOW)
+        if tab == "live":
+            assert page.evaluate(IN_ONE_ROW), size
+        if not selector:
+            continue
         top, bottom = settled(page, selector)
         assert top >= 0, size
         assert bottom <= size[1], (size, top, bottom)
@@ -408,7 +422,6 @@ def test_a_tab_at_rest_in_both_themes_while_it_runs_and_when_it_is_done(open_tab
         page.wait_for_selector("#tree_lab [data-term=entropy]", state="visible")
     explained = fine(page)
     page.emulate_media(color_scheme="dark")
-    page.wait_for_selector("body.dark")
     assert serious_findings(page) == []
     if tab == "live":
         page.locator("#method .more").click()

@@ -2,17 +2,14 @@
 
 import gc
 import json
-import resource
 import weakref
 from contextlib import contextmanager
-from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
 import torch
 
 import specdec
-from components.decode import record_runs
 from components.page.settings import VisitorSettings
 from components.runs import feed, run, seats
 from tests.conftest import let_closed_runs_end
@@ -122,27 +119,3 @@ def test_a_visitor_who_leaves_in_the_middle_frees_seat_and_caches(pair):
     sessions.clear()
     gc.collect()
     assert session() is None
-
-
-@contextmanager
-def full_disk(most):
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-def test_a_recording_on_a_full_disk_keeps_the_one_before(pair, tmp_path):
-    [story] = [recording for recording in record_runs.RECORDINGS if recording.name == "story"]
-    story = replace(story, max_new_tokens=8)
-    generation = record_runs.record(pair, "Once upon a time", "ersd", story, 0)
-    moment, runs = record_runs.Moment(0, 0, 1.0), [(generation, record_runs.timed(pair, story, generation))]
-    record_runs.write(story, moment, runs, tmp_path)
-    path = tmp_path / f"{story.name}.json"
-    before = path.read_text()
-    with full_disk(1000), pytest.raises(ValueError, match=r"could not be written: .* The old file is kept"):
-        record_runs.write(story, moment, runs, tmp_path)
-    assert path.read_text() == before
-    assert list(tmp_path.iterdir()) == [path]

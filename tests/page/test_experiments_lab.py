@@ -6,7 +6,7 @@ import re
 import pytest
 
 import app
-from components.experiments import files, paper
+from components.experiments import paper
 from components.experiments import views as experiment_views
 from components.page import assets
 from research.experiments.paper import sweep_of
@@ -107,7 +107,7 @@ def test_numbers_are_told_with_three_significant_digits(value, text):
 def test_shipped_results_are_shown(monkeypatch, tmp_path, summary):
     path = tmp_path / "summary.json"
     path.write_text(json.dumps(summary))
-    monkeypatch.setattr(files, "SHIPPED", path)
+    monkeypatch.setattr(experiment_views, "SHIPPED", path)
     shipped = experiment_views.shipped()
     view = experiment_views.view(summary)
     assert shipped["figures"][: len(view["figures"])] == view["figures"]

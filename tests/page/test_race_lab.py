@@ -18,11 +18,11 @@ from specdec.topology import batch
 from specdec.verify import verify_ersd, verify_gsd
 from tests.helpers.distributions import FALSE_ALARM
 
-PRESETS = {preset.name: preset for preset in race_lab.presets()}
+PRESETS = {preset["name"]: preset for preset in race_lab.presets().values()}
 
 
 def tensors(preset):
-    return torch.tensor(preset.p, dtype=torch.float64), torch.tensor(preset.q, dtype=torch.float64)
+    return torch.tensor(preset["p"], dtype=torch.float64), torch.tensor(preset["q"], dtype=torch.float64)
 
 
 def noise(races, size, seed=3):
@@ -95,7 +95,7 @@ def test_equal_distributions_differ_by_nothing_in_spite_of_rounding():
 @pytest.mark.parametrize("name", PRESETS)
 def test_exact_acceptance_lies_between_its_bounds(name):
     preset = PRESETS[name]
-    result = race_lab.exact({"p": preset.p, "q": preset.q})
+    result = race_lab.exact({"p": preset["p"], "q": preset["q"]})
     assert max(result["harmonic"], result["tv_bound"]) <= result["ersd"] + 1e-12
     assert result["ersd"] <= result["gsd"] + 1e-12
     assert result["by_index"]["ersd"][0] == pytest.approx(result["ersd"])
@@ -125,7 +125,7 @@ def test_the_running_rate_ends_at_the_rate_of_all_races_within_its_interval():
 def test_gsd_has_its_largest_lead_where_the_preset_says():
     lead = 3 - 2 * math.sqrt(2)
     preset = PRESETS["GSD's largest lead"]
-    result = race_lab.exact({"p": preset.p, "q": preset.q})
+    result = race_lab.exact({"p": preset["p"], "q": preset["q"]})
     assert result["gsd"] - result["ersd"] == pytest.approx(lead)
     pairs = torch.distributions.Dirichlet(torch.full((4,), 0.3, dtype=torch.float64))
     torch.manual_seed(0)
@@ -134,10 +134,11 @@ def test_gsd_has_its_largest_lead_where_the_preset_says():
 
 
 def test_the_paper_s_figure_is_drawn_with_its_arrival_times():
-    preset = race_lab.presets()[0]
-    assert preset.tokens == ["floor", "mat", "chair", "table", "sofa"]
+    preset = race_lab.presets()["cat"]
+    assert preset["tokens"] == ["floor", "mat", "chair", "table", "sofa"]
     times = [
-        [e / x for e, x in zip(preset.e, distribution, strict=True)] for distribution in (preset.q, preset.p)
+        [e / x for e, x in zip(preset["e"], distribution, strict=True)]
+        for distribution in (preset["q"], preset["p"])
     ]
     assert times[0] == pytest.approx([1.4, 0.6, 2.1, 1.1, 1.8], abs=0.006)
     assert times[1] == pytest.approx([1.7, 0.7, 1.3, 0.9, 2.2], abs=1e-9)
@@ -146,10 +147,10 @@ def test_the_paper_s_figure_is_drawn_with_its_arrival_times():
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_distributions_that_the_sliders_can_show(name):
     preset = PRESETS[name]
-    assert race_lab.FEWEST <= len(preset.tokens) <= race_lab.MOST
-    assert len(preset.tokens) == len(preset.p) == len(preset.q) == len(set(preset.tokens))
-    assert sum(preset.p) == pytest.approx(1, abs=1e-12)
-    assert sum(preset.q) == pytest.approx(1, abs=1e-12)
+    assert race_lab.FEWEST <= len(preset["tokens"]) <= race_lab.MOST
+    assert len(preset["tokens"]) == len(preset["p"]) == len(preset["q"]) == len(set(preset["tokens"]))
+    assert sum(preset["p"]) == pytest.approx(1, abs=1e-12)
+    assert sum(preset["q"]) == pytest.approx(1, abs=1e-12)
 
 
 def test_disjoint_supports_accept_nothing():

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from components.experiments import same_trees
+from components.experiments import same_trees, views
 from specdec.methods import DRAFTING, METHODS
 
 
@@ -78,7 +78,7 @@ def test_the_draft_s_temperature_is_told_with_its_best_on_each_tree():
 
 
 def test_shipped_results_are_equal_at_temperature_0():
-    summary = json.loads(same_trees.RULES.read_text())
+    summary = json.loads((views.RESULTS / "rules.json").read_text())
     cold = [row for row in summary["points"] if row["temperature"] == 0]
     assert len(cold) == 4 * len(DRAFTING)
     assert all(row["more_than_gsd"]["value"] == 0 for row in cold)

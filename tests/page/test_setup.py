@@ -85,7 +85,4 @@ def test_examples_keep_their_names_in_the_address(lab):
         tree_lab: ["ersd", "gsd", "halves", "first", "coin", "weak", "increasing"],
         payoff: ["smollm2", "paper", "laptop", "gpu"],
     }
-    presets = lab.presets()
-    assert [preset.id for preset in (presets if isinstance(presets, list) else presets.values())] == names[
-        lab
-    ]
+    assert [*lab.presets()] == names[lab]

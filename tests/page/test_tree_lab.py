@@ -8,17 +8,17 @@ import pytest
 from components.tree_lab import panel as tree_lab
 from specdec import optimal, theory, topology
 
-PRESETS = {preset.name: preset for preset in tree_lab.presets()}
+PRESETS = {preset["name"]: preset for preset in tree_lab.presets().values()}
 FALLING = [0.6, 0.2, 0.08, 0.05]
 INCREASING = [0.5, 0.02, 0.4]
 
 
 def vector(preset):
     """R as the browser sends it: the sliders' rates, then the tail."""
-    return [*preset.rates, *(preset.rates[-1] * preset.tail**i for i in range(1, 25))]
+    return [*preset["rates"], *(preset["rates"][-1] * preset["tail"] ** i for i in range(1, 25))]
 
 
-MEASURED = vector(tree_lab.presets()[0])
+MEASURED = vector(tree_lab.presets()["ersd"])
 
 
 def paths_of(rows):
@@ -29,7 +29,7 @@ def paths_of(rows):
 
 
 @pytest.mark.parametrize(
-    "rates", [FALLING, [0.5, 0.25, 0.125], [0.9], [0.5, 0.5], vector(tree_lab.presets()[0])]
+    "rates", [FALLING, [0.5, 0.25, 0.125], [0.9], [0.5, 0.5], vector(tree_lab.presets()["ersd"])]
 )
 def test_every_prefix_of_the_pop_order_is_the_optimal_tree(rates):
     order = tree_lab.grown({"acceptance": rates})["order"]
@@ -77,5 +77,5 @@ def test_measured_presets_are_the_embedded_pair_s():
     acceptance = json.loads(tree_lab._MEASURED.read_text())["acceptance"]["by_index"]
     for method in ("ersd", "gsd"):
         preset = PRESETS[f"Embedded pair, {method.upper()}"]
-        assert preset.rates == acceptance[method]
+        assert preset["rates"] == acceptance[method]
         assert math.fsum(vector(preset)) <= 1

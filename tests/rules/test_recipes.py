@@ -126,8 +126,7 @@ BASE = "from specdec.drafters.base import Drafter, NoDrafter\n"
 CHANGES = [
     (CATALOGUE, '}\n"""All methods', ENTRY),
     (CATALOGUE, "import ersd, gsd, ", "import ersd, gsd, matching, "),
-    (COLOURS, "  --sequence: #52667a;", "  --matching: #2e2ee6;\n  --sequence: #52667a;"),
-    (COLOURS, "  --sequence: #a9bccf;", "  --matching: #9494ff;\n  --sequence: #a9bccf;"),
+    (COLOURS, "  --sequence: ", "  --matching: light-dark(#2e2ee6, #9494ff);\n  --sequence: "),
     (DRAFTERS, BASE, f"from specdec.drafters.again import Again\n{BASE}"),
     (DRAFTERS, '}\n"""All built-in drafters', DRAFTER_ROW),
     ("specdec/settings.py", ")  # fmt: skip\n", ROW),

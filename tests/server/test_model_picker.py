@@ -75,11 +75,16 @@ def given_back(monkeypatch):
     return counted
 
 
+def wait_for_the_end(page):
+    while page.state()["status"] in ("loading", "cancelling"):
+        time.sleep(0.01)
+
+
 def loaded(choice, pair, load=None):
     """The state that the page would show after this choice was loaded."""
     page = Loading(pair, load)
     page.begin(choice)
-    page.join()
+    wait_for_the_end(page)
     return page.state()
 
 
@@ -292,11 +297,11 @@ def test_a_download_is_cancelled_in_its_middle_and_goes_on_later(hub, embedded):
     assert json.loads(list(run.updates(pair, settings))[-1])["phase"] == "done"  # the old pair stays in use
     page.cancel()
     assert page.state()["status"] in ("cancelling", "cancelled")
-    page.join()
+    wait_for_the_end(page)
     assert (page.state()["status"], pair.load()) == ("cancelled", embedded)
     hub.seconds_per_chunk = 0.0
     page.begin(ON_HUB)
-    page.join()
+    wait_for_the_end(page)
     assert page.state()["status"] == "ready"
 
 
