@@ -90,7 +90,7 @@ def rounds(
     texts: the number of texts that share the forward passes. copies: the number of texts that have each node
     in their tree. Each level costs one forward pass of the draft over the parents of its nodes, in all texts.
     """
-    over = costs.overhead(texts)
+    over = costs.overhead
     tokens, rows, draft, rest = float(texts), texts, 0.0, texts * over.empty
     # for each depth: the number of nodes that get children, and of the texts that these nodes belong to
     parents, drafting = Counter[int](), Counter[int]()
@@ -160,7 +160,7 @@ def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, tex
     pairs = zip(tree.paths, ((), *tree.paths), probabilities, strict=False)
     nodes = [DraftNode(path, chance, chance, len(path) > len(previous)) for path, previous, chance in pairs]
     plain, *_, drafting = rounds(nodes, costs, texts, texts)
-    over, rate = costs.overhead(texts), drafting.rate
+    over, rate = costs.overhead, drafting.rate
     row = (drafting.target - plain.target) / len(nodes) / texts
     forward = costs.draft.seconds(texts, texts) / texts
     return Price(rate * (forward + over.level), rate * (row + over.node), float(acceptance[0]))
