@@ -131,7 +131,7 @@ def test_the_planned_nodes_of_a_known_tree_are_its_most_acceptable():
     a, b = root.drafted([1, 2], [0.6, 0.3])
     a.drafted([3, 4], [0.9, 0.05])
     b.drafted([5], [0.9])
-    branches, unscored = plan(root, 4, 2, AVERAGE)
+    branches, unscored = plan([root], 4, 2, AVERAGE)
     assert [node.token_id for node in branches] == [1, 3, 2, 5]
     assert not unscored
 
