@@ -152,22 +152,6 @@ def test_enumeration_catches_a_rule_without_one_of_its_parts(rule, part, monkeyp
     assert distance(completed(distribution, P, 2), completed({(): Fraction(1)}, P, 2)) > 1e-3
 
 
-def test_enumeration_catches_traversal_with_one_race_for_a_depth(monkeypatch):
-    """Nodes of one depth decide with each other's drafts, so each must race on its own noise."""
-    P, Q = TABLES["full"][0], rational_table([[1, 2, 4]] * 3)
-
-    def run(choose):
-        chances = Draws(choose, 2)
-        monkeypatch.setattr(algorithms, "arrivals", chances.arrivals)
-        noise = {path: Undecided(chances) for path in TREE.paths}
-        races = {path: len(path) for path in [(), *TREE.paths]}
-        y = other_rules.traversal((0,), Q, P, tau_of(TREE), races, noise, Undecided(chances))
-        return y, chances.weight
-
-    distribution = enumerate_distribution(run)
-    assert distance(completed(distribution, P, 3), completed({(): Fraction(1)}, P, 3)) > 1e-3
-
-
 # ---------------------------------------------------------------- the fast ones, on the same randomness
 
 TOPOLOGIES = [*SMALL, FULL, sequence(4), WIDE, specinfer(8), batch(7)]
