@@ -7,7 +7,7 @@ import { appendText, count } from "../shared/labels.js";
 import { durations, equalTokens, isMeasured, missingWords, resultWords, speed, speedWords } from "../shared/speed.js";
 import { isExpecting, lastDecision, select, state, subscribe } from "../shared/store.js";
 import { decodingSeconds, sum, tokensIn } from "../shared/totals.js";
-import { make, onceDrawn, onFrame, setText } from "../shared/view.js";
+import { make, onceDrawn, onFrame, placeIn, setText } from "../shared/view.js";
 import { Fences } from "./code.js";
 import { isPlaying, onPlayer, secondsPlayed, slowness } from "./player.js";
 
@@ -219,8 +219,9 @@ export function mountLanes(element) {
   subscribe(update);
   onPlayer(update);
   const { track } = view.lanes.with;
-  track.addEventListener("click", ({ offsetX }) => {
-    const round = view.lanes.with.blocks?.findIndex(({ x, width }) => offsetX >= x && offsetX < x + width) ?? -1;
+  track.addEventListener("click", (event) => {
+    const place = placeIn(track, event).x;
+    const round = view.lanes.with.blocks?.findIndex(({ x, width }) => place >= x && place < x + width) ?? -1;
     if (round >= 0) select(round);
   });
   view.story.addEventListener("scroll", () => secondsPlayed() === null && view.align());

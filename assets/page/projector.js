@@ -1,5 +1,6 @@
 // Projector mode: the page as one slide that fills the screen. Esc or the button “Leave projector” ends it; an open lesson goes on.
 
+import { windowZoom } from "../shared/view.js";
 import { tell } from "./setup.js";
 import { misfit } from "./setup_fields.js";
 import { openTab } from "./tabs.js";
@@ -8,12 +9,16 @@ import { openTab } from "./tabs.js";
 const slide = () => (document.body.dataset.lesson ? { width: 1140, height: 600 } : { width: 920, height: 517 });
 const isOn = () => document.body.hasAttribute("data-projector");
 
-// Enlarges the slide as far as all of it stays visible, or makes it smaller on a small screen.
+// In projector mode, enlarges the slide as far as all of it stays visible, or makes it smaller on a small screen.
+// Without it, the style sheet's factor for large screens is used.
 function fit() {
+  const { style } = document.documentElement;
+  for (const name of ["--zoom", "--screen"]) style.removeProperty(name);
   const { width, height } = slide();
-  const zoom = Math.min(innerWidth / width, innerHeight / height);
-  document.body.style.setProperty("--projector-zoom", zoom.toFixed(4));
-  document.body.style.setProperty("--projector-height", `${(innerHeight / zoom).toFixed(1)}px`);
+  if (isOn()) style.setProperty("--zoom", Math.min(innerWidth / width, innerHeight / height).toFixed(4));
+  // Safari does not enlarge the unit `dvh`, so there the style sheet would divide the window's height twice.
+  const zoom = windowZoom();
+  if (zoom !== 1) style.setProperty("--screen", `${innerHeight / zoom}px`);
 }
 
 function inAddress(on) {
@@ -72,8 +77,8 @@ export function mountProjector(element) {
   });
 
   function set(on) {
-    fit();
     document.body.toggleAttribute("data-projector", on);
+    fit();
     [enter.hidden, leave.hidden] = [on, !on];
     slides();
     inAddress(on);
@@ -95,7 +100,8 @@ export function mountProjector(element) {
 
   enter.addEventListener("click", start);
   leave.addEventListener("click", end);
-  addEventListener("resize", () => isOn() && fit());
+  addEventListener("resize", fit);
+  fit();
   // In full screen the browser handles Esc itself and only reports that full screen ended.
   addEventListener("fullscreenchange", () => isOn() && !document.fullscreenElement && end());
   addEventListener("keydown", (event) => event.key === "Escape" && isOn() && !document.fullscreenElement && end());

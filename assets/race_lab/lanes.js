@@ -2,7 +2,7 @@
 
 import { Drawing, drawAxis, hatching, raceEnd, setAll, svg, ticks } from "../shared/drawing.js";
 import { digits, shortened } from "../shared/labels.js";
-import { fillRows, setText } from "../shared/view.js";
+import { fillRows, placeIn, setText } from "../shared/view.js";
 import { arrival, first } from "./model.js";
 
 const AXIS = 42;
@@ -56,12 +56,12 @@ export class Lanes {
       const handle = event.target.closest(".handle");
       handle.focus();
       handle.setPointerCapture(event.pointerId);
-      this.offset = this.local(event) - this.x(this.tokens()[this.dragged].e);
+      this.offset = placeIn(this.svg, event).x - this.x(this.tokens()[this.dragged].e);
     });
     this.svg.addEventListener("pointermove", (event) => {
       if (this.dragged < 0) return;
       if (this.dragged >= this.tokens().length) return this.drop(); // the token was removed during the drag
-      const x = this.local(event) - this.offset;
+      const x = placeIn(this.svg, event).x - this.offset;
       this.set(this.dragged, ((x - this.left) / this.room) * this.end);
     });
     for (const name of ["pointerup", "pointercancel"]) this.svg.addEventListener(name, () => this.drop());
@@ -72,12 +72,6 @@ export class Lanes {
     if (this.dragged < 0) return;
     this.dragged = -1;
     this.draw();
-  }
-
-  // The pointer's position in the drawing's own pixels, which projector mode enlarges.
-  local(event) {
-    const box = this.svg.getBoundingClientRect();
-    return ((event.clientX - box.left) / box.width) * this.drawing.width;
   }
 
   key(event, i) {

@@ -2,7 +2,7 @@
 // `PLACES`, while the visitor points at it or focuses it.
 
 import { METHOD_SENTENCES, METHODS } from "./catalogue.js";
-import { make, zoomOf } from "./view.js";
+import { make, windowZoom, zoomOf } from "./view.js";
 
 export const TERMS = {
   ...METHOD_SENTENCES,
@@ -92,9 +92,10 @@ export function mountGlossary() {
     term.element.setAttribute("aria-describedby", note.id);
     const { left, bottom, top } = term.element.getBoundingClientRect();
     const { offsetWidth: width, offsetHeight: height } = note;
-    const zoom = zoomOf(note);
-    note.style.left = `${Math.max(8, Math.min(left / zoom, innerWidth / zoom - width - 8))}px`;
-    note.style.top = `${bottom + zoom * height + 12 > innerHeight ? top / zoom - height - 6 : bottom / zoom + 6}px`;
+    const [zoom, page] = [zoomOf(note), windowZoom()];
+    note.style.left = `${Math.max(8, Math.min(left / zoom, innerWidth / page / zoom - width - 8))}px`;
+    const isBelow = bottom + zoom * height + 12 <= innerHeight / page;
+    note.style.top = `${isBelow ? bottom / zoom + 6 : top / zoom - height - 6}px`;
   };
   for (const event of ["pointerover", "focusin"]) document.addEventListener(event, tell);
   document.addEventListener("keydown", ({ key }) => key === "Escape" && (note.hidden = true));

@@ -38,6 +38,21 @@ export const onceDrawn = (look) => looks.push(look);
 /** @param {Element} element */
 export const zoomOf = (element) => element.currentCSSZoom ?? 1;
 
+// The factor by which the window's size and a pointer's place exceed the lengths of bounding rectangles: 1, but in
+// Safari the factor by which the page is enlarged.
+export const windowZoom = () => {
+  const root = document.documentElement;
+  return "currentCSSZoom" in root ? 1 : Number(getComputedStyle(root).zoom);
+};
+
+// The place of a pointer within an element, in the element's own lengths.
+/** @param {Element} element @param {MouseEvent} event */
+export function placeIn(element, { clientX, clientY }) {
+  const { left, top } = element.getBoundingClientRect();
+  const [page, own] = [windowZoom(), zoomOf(element)];
+  return { x: (clientX / page - left) / own, y: (clientY / page - top) / own };
+}
+
 export const reducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 // Writes a text only if it changed, so that the page is not laid out again and screen readers stay silent. A text node

@@ -1,5 +1,7 @@
 // Zoom and pan of a drawing: wheel with Ctrl, pinch, drag and buttons. Marks and labels keep their size.
 
+import { placeIn } from "./view.js";
+
 const MOST = 24;
 
 export class Zoom {
@@ -11,7 +13,7 @@ export class Zoom {
     this.y = 0;
     this.pointers = new Map();
     element.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
-    element.addEventListener("pointerdown", (event) => this.pointers.set(event.pointerId, placeOf(event)));
+    element.addEventListener("pointerdown", (event) => this.pointers.set(event.pointerId, placeIn(element, event)));
     element.addEventListener("pointermove", (event) => this.moved(event));
     for (const name of ["pointerup", "pointercancel", "pointerleave"]) {
       element.addEventListener(name, (event) => this.pointers.delete(event.pointerId));
@@ -36,31 +38,23 @@ export class Zoom {
   wheel(event) {
     if (!event.ctrlKey) return;
     event.preventDefault();
-    const { left, top } = this.element.getBoundingClientRect();
-    const [x, y] = [event.clientX - left, event.clientY - top];
-    this.by(Math.exp(-event.deltaY / 200), x / this.enlarged, y / this.enlarged);
+    const { x, y } = placeIn(this.element, event);
+    this.by(Math.exp(-event.deltaY / 200), x, y);
   }
 
   moved(event) {
     const old = this.pointers.get(event.pointerId);
     if (!old) return;
-    const now = placeOf(event);
+    const now = placeIn(this.element, event);
     this.pointers.set(event.pointerId, now);
     if (this.pointers.size === 2) this.pinched(old, now, event.pointerId);
-    else if (this.scale > 1) this.move((now.x - old.x) / this.enlarged, (now.y - old.y) / this.enlarged);
-  }
-
-  // The factor by which projector mode enlarges the drawing's pixels.
-  get enlarged() {
-    return this.element.getBoundingClientRect().width / this.element.offsetWidth;
+    else if (this.scale > 1) this.move(now.x - old.x, now.y - old.y);
   }
 
   pinched(old, now, id) {
     const [other] = [...this.pointers].filter(([key]) => key !== id).map(([, place]) => place);
     const distance = (place) => Math.hypot(place.x - other.x, place.y - other.y);
-    const { left, top } = this.element.getBoundingClientRect();
-    const [x, y] = [(now.x + other.x) / 2, (now.y + other.y) / 2];
-    this.by(distance(now) / Math.max(distance(old), 1), x - left, y - top);
+    this.by(distance(now) / Math.max(distance(old), 1), (now.x + other.x) / 2, (now.y + other.y) / 2);
   }
 
   by(factor, x, y) {
@@ -84,5 +78,3 @@ export class Zoom {
     this.move(0, 0);
   }
 }
-
-const placeOf = (event) => ({ x: event.clientX, y: event.clientY });

@@ -290,7 +290,7 @@ FITS = """() => {
   const tab = document.querySelector("#tabs > [role=tabpanel]:not([hidden])");
   const { top, bottom } = tab.getBoundingClientRect();
   const texts = [...tab.querySelectorAll("svg text")].filter((text) => text.getClientRects().length > 0);
-  const zoom = Number(document.body.style.getPropertyValue("--projector-zoom"));
+  const zoom = document.body.currentCSSZoom;
   const box = (part) => part.getBoundingClientRect();
   const isCut = (text) => {
     const [own, all] = [text, text.ownerSVGElement].map(box);
