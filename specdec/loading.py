@@ -23,7 +23,7 @@ from specdec.models.load import (
     on_cpu,
     packed_bytes,
 )
-from specdec.models.memory import Placement, check_fits, shape_of, sizes_of_run, stored_dtype
+from specdec.models.memory import Placement, check_fits, need_of, shape_of, sizes_of_run, stored_dtype
 from specdec.models.packed import PackedModel
 from specdec.models.partial import is_partial, load_partial
 from specdec.models.partial_head import chosen_ids
@@ -226,14 +226,15 @@ class _Part:
         if self.output_ids is not None:
             chosen_ids(self.output_ids, config.get_text_config(decoder=True).vocab_size, ())
         if packed is not None:
-            return Placement(self.source.name, sizes_of_run(config), PACKED, self.device, packed)
+            need = need_of(sizes_of_run(config), "float32", on_cpu=False)._replace(weights=packed)
+            return Placement(self.source.name, PACKED, self.device, need)
         try:
             shape = shape_of(config)
         except ValueError as error:
             raise ValueError(f"{self.source.name!r}: {error}") from error
         dtype = stored_dtype(config) if self.dtype == "auto" else self.dtype
         dtype = "float32" if dtype == ROUNDED else dtype
-        return Placement(self.source.name, shape, dtype, self.device)
+        return Placement(self.source.name, dtype, self.device, need_of(shape, dtype, on_cpu(self.device)))
 
     def load(self, report: Report) -> HFModel:
         model = load_hf_model(self.source, self.device, self.dtype, report=report, output_ids=self.output_ids)

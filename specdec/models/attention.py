@@ -22,15 +22,6 @@ NUMBERS = 6
 """The number of columns of `TextTable.numbers`."""
 
 
-class Heads(NamedTuple):
-    """Numbers of query heads and of key-value heads, the size of a head, and the factor of the scores."""
-
-    queries: int
-    keys: int
-    size: int
-    scale: float
-
-
 class TextRows(NamedTuple):
     """The n new tokens of one text in a forward pass.
 
@@ -63,11 +54,14 @@ class TextTable(NamedTuple):
 
 
 class Attention:
-    """Attention of one forward pass, called once per layer. Tokens of several texts are grouped by text."""
+    """Attention of one forward pass, called once per layer. Tokens of several texts are grouped by text.
 
-    def __init__(self, heads: Heads, texts: Sequence[TextRows]):
+    heads, kv_heads: numbers of query heads and of key-value heads. scale: the factor of the scores.
+    """
+
+    def __init__(self, heads: int, kv_heads: int, scale: float, texts: Sequence[TextRows]):
         self._counts = [text.n for text in texts]
-        self._texts = [_TextAttention(heads, text) for text in texts]
+        self._texts = [_TextAttention(heads, kv_heads, scale, text) for text in texts]
 
     def __call__(self, layer: int, qkv: Tensor) -> Tensor:
         """The result of attention, [n, query heads, head size]; keys and values are written to the caches.
@@ -83,33 +77,33 @@ class Attention:
 class _TextAttention:
     """Attention of one text. Its mask and its views of the cache are made once for all layers."""
 
-    def __init__(self, heads: Heads, text: TextRows):
-        self._heads = heads
-        self._group = heads.queries // heads.keys
+    def __init__(self, heads: int, kv_heads: int, scale: float, text: TextRows):
+        self._heads, self._kv_heads, self._scale = heads, kv_heads, scale
+        self._group = heads // kv_heads
         self._causal = text.mask is None and text.n > 1
         self._mask = text.mask
         if text.mask is not None and self._group > 1:
             self._mask = text.mask.repeat(1, 1, self._group, 1)
-        self._keys = text.kv[:, None, : heads.keys].unbind()  # each [1, key-value heads, t, head size]
-        self._values = text.kv[:, None, heads.keys :].unbind()
+        self._keys = text.kv[:, None, :kv_heads].unbind()  # each [1, key-value heads, t, head size]
+        self._values = text.kv[:, None, kv_heads:].unbind()
         self._into = text.kv[:, :, text.places].unbind()
 
     def __call__(self, layer: int, qkv: Tensor) -> Tensor:
         """Attention of the new tokens of this one text; see `Attention`."""
-        heads, n = self._heads, qkv.shape[1]
-        queries, new = qkv[: heads.queries], qkv[heads.queries :]
+        heads, (_, n, size) = self._heads, qkv.shape
+        queries, new = qkv[:heads], qkv[heads:]
         self._into[layer].copy_(new)
         if self._group > 1 and not self._causal:
             # The queries of a group share their keys, so they become further rows of one attention, and no
             # key is copied: [key-value heads, group x n, head size].
-            queries = queries.reshape(heads.keys, -1, heads.size)
+            queries = queries.reshape(self._kv_heads, -1, size)
         mixed = F.scaled_dot_product_attention(
             queries[None],
             self._keys[layer],
             self._values[layer],
             attn_mask=self._mask,
             is_causal=self._causal,
-            scale=self._heads.scale,
+            scale=self._scale,
             enable_gqa=self._causal and self._group > 1,
         )
-        return mixed.reshape(heads.queries, n, heads.size).transpose(0, 1)
+        return mixed.reshape(heads, n, size).transpose(0, 1)

@@ -11,7 +11,7 @@ pass always adds in the same order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -27,20 +27,6 @@ if TYPE_CHECKING:
 
 Answer = Tensor | Exception | None
 """The answer to one request: logits, None for a prefill, or the error that the request raised."""
-
-
-class _Part(NamedTuple):
-    """One request in a common forward pass. number: the request's index. pended: what `session.pend` gave."""
-
-    number: int
-    request: Request
-    session: TreeSession
-    pended: Any
-
-    @property
-    def rows(self) -> int:
-        """n, the number of new nodes (or prompt tokens) in this part."""
-        return len(self.request.token_ids)
 
 
 def answers(requests: Sequence[Request]) -> list[Answer]:
@@ -75,46 +61,48 @@ def _alone(request: Request) -> Answer:
 @torch.inference_mode()
 def _answer_together(requests: Sequence[Request], numbers: Sequence[int], result: list[Answer]) -> None:
     """Writes to `result` the answers to the requests with these numbers, which must be for one model."""
-    parts = []
+    pended: dict[int, Any] = {}
     # Requests for logits come first, because only the first rows are scored.
     for number in sorted(numbers, key=lambda number: requests[number].parents is None):
         request = requests[number]
-        session = cast(TreeSession, request.session)
         # A piece of a prompt is a chain of nodes, all of which are committed afterwards.
         chain = range(-1, len(request.token_ids) - 1)
         try:
-            pended = session.pend(chain if request.parents is None else request.parents)
-            parts.append(_Part(number, request, session, pended))
+            session = cast(TreeSession, request.session)
+            pended[number] = session.pend(chain if request.parents is None else request.parents)
         except Exception as error:
             result[number] = error
-    for part, logits in zip(parts, _logits(parts), strict=True):
-        result[part.number] = logits
-        if part.request.parents is None and logits is None:
-            part.session.commit(range(part.rows))
+    together = [requests[number] for number in pended]
+    for number, logits in zip(pended, _logits(together, [*pended.values()]), strict=True):
+        result[number] = logits
+        if requests[number].parents is None and logits is None:
+            requests[number].session.commit(range(len(requests[number].token_ids)))
 
 
-def _logits(parts: Sequence[_Part]) -> Sequence[Answer]:
-    """The logits of each part, [n, vocabulary]; None for a piece of a prompt, which needs no logits.
+def _logits(requests: Sequence[Request], pended: Sequence[Any]) -> Sequence[Answer]:
+    """The logits of each request, [n, vocabulary]; None for a piece of a prompt, which needs no logits.
 
-    If the common forward pass fails, each part is computed alone; if that fails too, its answer is the error.
+    pended: what `session.pend` gave for each request. If the common forward pass fails, each request is
+    computed alone; if that fails too, its answer is the error.
     """
-    if not parts:
+    if not requests:
         return []
     try:
-        return _scored(parts)
+        return _scored(requests, pended)
     except Exception as error:
-        return [error] if len(parts) == 1 else [answer for part in parts for answer in _logits([part])]
+        if len(requests) == 1:
+            return [error]
+        return [_logits([request], [nodes])[0] for request, nodes in zip(requests, pended, strict=True)]
 
 
-def _scored(parts: Sequence[_Part]) -> list[Answer]:
-    session, device = parts[0].session, parts[0].session.model.device
-    counts = [part.rows for part in parts if part.request.parents is not None]
-    each = [part.request.token_ids for part in parts]  # tensors for nodes, lists for pieces of a prompt
+def _scored(requests: Sequence[Request], pended: Sequence[Any]) -> list[Answer]:
+    session = cast(TreeSession, requests[0].session)
+    device = session.model.device
+    each = [request.token_ids for request in requests]  # tensors for nodes, lists for pieces of a prompt
+    counts = [len(request.token_ids) for request in requests if request.parents is not None]
     uploaded = [ids.to(device) if isinstance(ids, Tensor) else upload(ids, device) for ids in each]
     token_ids = torch.cat(uploaded)  # [rows]
     with evaluating(session.model.module), all_threads():
-        logits = session.score(
-            token_ids, [part.pended for part in parts], sum(counts)
-        )  # [scored, vocabulary]
-    pieces: list[Answer] = [None] * (len(parts) - len(counts))
+        logits = session.score(token_ids, pended, sum(counts))  # [scored, vocabulary]
+    pieces: list[Answer] = [None] * (len(requests) - len(counts))
     return [*logits.split(counts), *pieces] if counts else pieces

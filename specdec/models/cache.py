@@ -25,8 +25,6 @@ from specdec.devices import upload
 
 CHUNK = 256
 """A buffer that grows gets room for this many tokens more than it needs, so that it is copied rarely."""
-LARGEST_STACK = 1 << 28
-"""The most bytes of one tensor that joins layers' buffers: during the copy its memory is needed twice."""
 
 
 def _moves(prefix: int, nodes: Sequence[int]) -> tuple[int, list[int]]:
@@ -83,7 +81,6 @@ class BufferLayer(DynamicLayer):
         self.is_sliding = window is not None
         self.committed = 0
         self.used = 0
-        self.moved = False
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Takes dtype and device from the first keys and values. `update` allocates the buffer."""
@@ -99,7 +96,7 @@ class BufferLayer(DynamicLayer):
             self.lazy_initialization(key_states, value_states)
         first, end = self.used, self.used + key_states.shape[2]
         if end > self.keys.shape[2]:
-            self._grow(end)
+            self.keys, self.values = (self._larger(each, end + CHUNK) for each in (self.keys, self.values))
         self.keys[:, :, first:end] = key_states
         self.values[:, :, first:end] = value_states
         self.used = end
@@ -121,11 +118,6 @@ class BufferLayer(DynamicLayer):
         # The view begins where the first pending node's window begins, as the masks do; later nodes see less.
         return 0 if self.window is None else max(0, self.committed - self.window + 1)
 
-    def _grow(self, columns: int) -> None:
-        self.keys = self._larger(self.keys, columns + CHUNK)
-        self.values = self._larger(self.values, columns + CHUNK)
-        self.moved = True
-
     def _larger(self, buffer: Tensor, capacity: int) -> Tensor:
         batch, heads, _, size = buffer.shape
         larger = buffer.new_empty(batch, heads, capacity, size)
@@ -144,54 +136,22 @@ class TreeCache(Cache):
     def __init__(self, windows: Sequence[int | None] = ()):
         super().__init__(layer_class_to_replicate=self._new_layer)  # type: ignore[arg-type]  # calls it only
         self._windows = windows
-        self._stacks: list[Tensor] = []
 
     def commit(self, prefix: int, nodes: Sequence[int]) -> None:
         """Commits these pending nodes after a prefix of `prefix` tokens, and drops all others."""
         first, rows = _moves(prefix, nodes)
-        if rows:
-            self._gather(first, rows)
+        layers = [layer for layer in self.layers if rows and layer.is_initialized]
+        indices = {device: upload(rows, device) for device in {layer.device for layer in layers}}
+        for layer in layers:
+            for buffer in (layer.keys, layer.values):
+                moved = buffer.index_select(2, indices[layer.device])
+                buffer[:, :, first : first + len(rows)] = moved
         self.commit_all(prefix + len(nodes))
 
     def commit_all(self, length: int) -> None:
         """Makes the first `length` tokens the prefix; no node is pending afterwards."""
         for layer in self.layers:
             layer.committed = layer.used = length
-
-    def _gather(self, first: int, rows: list[int]) -> None:
-        """Move the keys and values at these places to the places first, first + 1, ..., in every layer."""
-        if any(layer.moved for layer in self.layers):
-            self._restack()
-        indices: dict[torch.device, Tensor] = {}
-        for stack in self._stacks:
-            if stack.device not in indices:
-                indices[stack.device] = upload(rows, stack.device)
-            stack[:, :, :, first : first + len(rows)] = stack.index_select(3, indices[stack.device])
-
-    def _restack(self) -> None:
-        """Places the buffers of equal layers in one tensor, so that one gather moves nodes in all layers."""
-        self._stacks = []
-        groups: dict[tuple, list[tuple[BufferLayer, str]]] = {}
-        for layer in self.layers:
-            layer.moved = False
-            for name in ("keys", "values"):
-                buffer = getattr(layer, name)
-                if buffer is not None:
-                    groups.setdefault((buffer.device, buffer.dtype, buffer.shape), []).append((layer, name))
-        for (_, dtype, shape), members in groups.items():
-            size = max(1, LARGEST_STACK // (shape.numel() * dtype.itemsize))
-            for start in range(0, len(members), size):
-                self._stack(members[start : start + size])
-
-    def _stack(self, members: list[tuple[BufferLayer, str]]) -> None:
-        """Copies these buffers to one tensor [buffers, 1, heads, capacity, head size].
-
-        The layers' buffers become views of that tensor.
-        """
-        stack = torch.stack([getattr(layer, name) for layer, name in members])
-        for i, (layer, name) in enumerate(members):
-            setattr(layer, name, stack[i])
-        self._stacks.append(stack)
 
     def _new_layer(self) -> BufferLayer:
         index = len(self.layers)

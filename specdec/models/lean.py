@@ -15,7 +15,7 @@ Copies and joined matrices miss later changes of the weights; `HFModel.refresh` 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -23,8 +23,7 @@ import transformers
 from torch import Tensor, nn
 
 from specdec.models import free_memory
-from specdec.models.attention import Attention, Heads, TextRows
-from specdec.models.cache import PendingText
+from specdec.models.attention import Attention, TextRows
 from specdec.models.partial_head import PartialHead, spread
 
 KNOWN = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
@@ -51,16 +50,6 @@ class LeanLayer(NamedTuple):
     gate_up: Project
     act: Callable[[Tensor], Tensor]
     down: Project
-
-
-class GraphedLogits(Protocol):
-    """CUDA graphs of the forward pass; see `graphs`."""
-
-    def logits(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor | None:
-        """Logits [nodes, vocabulary] of the nodes of all texts, text after text; None if no graph fits.
-
-        token_ids: int64 [nodes].
-        """
 
 
 class LeanDecoder:
@@ -91,7 +80,7 @@ class LeanDecoder:
         self.layers = [_lean_layer(layer, pack, joins) for layer in decoder.layers]
         self._output = model.lm_head
         self._head = _projection([model.lm_head], pack)
-        self.graphs: GraphedLogits | None = None
+        self.graphs: Any = None  # a `graphs.Graphs`; that module imports this one
 
     def hidden(self, token_ids: Tensor, rotation: Tensor, texts: Sequence[TextRows]) -> Tensor:
         """Hidden states [n, width] of the new tokens of several texts, one text after the other.
@@ -102,7 +91,7 @@ class LeanDecoder:
         n, width = len(token_ids), self.heads + self.kv_heads
         cos, sin = rotation.unbind(1)
         x = F.embedding(token_ids, self.embedding)
-        attention = Attention(Heads(self.heads, self.kv_heads, self.size, self.scale), texts)
+        attention = Attention(self.heads, self.kv_heads, self.scale, texts)
         for number, layer in enumerate(self.layers):
             qkv = layer.qkv(layer.attention_norm(x)).view(n, -1, self.size)
             normed = _normed(layer, qkv, self.heads, width)

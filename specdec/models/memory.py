@@ -23,8 +23,7 @@ from specdec.checks import cause_of
 from specdec.models import free_memory, lean
 from specdec.models.kernels import CompiledDecoder
 from specdec.models.outline import head_size
-from specdec.models.sessions.states import state_tensors
-from specdec.models.sessions.stepping import own_cache
+from specdec.models.sessions.states import own_cache, state_tensors
 
 if TYPE_CHECKING:
     from specdec.models.hf import HFModel
@@ -74,23 +73,12 @@ class Need(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """A model that is to be loaded. device: "auto", "cpu", "cuda", "cuda:1". dtype: the name of the dtype.
-
-    weights: bytes of the weights if the model is decoded in few bits; None if `dtype` determines them.
-    """
+    """A model that is to be loaded. dtype: the name of the dtype. device: "auto", "cpu", "cuda", "cuda:1"."""
 
     name: str
-    shape: Sizes
     dtype: str
     device: str
-    weights: int | None = None
-
-    @property
-    def need(self) -> Need:
-        """The memory that the model takes on this device."""
-        if self.weights is not None:
-            return need_of(self.shape, "float32", on_cpu=False)._replace(weights=self.weights)
-        return need_of(self.shape, self.dtype, on_cpu=free_memory.place(self.device) == "cpu")
+    need: Need
 
 
 def shape_of(config: PreTrainedConfig) -> Sizes:

@@ -22,16 +22,7 @@ from specdec.models.kernels.decoder import CompiledDecoder
 from specdec.models.lean import has_window, is_known
 from specdec.models.long_context import CHECKED, long_context_check
 from specdec.models.selfcheck import PlainForwards, explained, short_check
-from specdec.models.session_kinds import (
-    COMPILED,
-    LEAN,
-    PLAIN,
-    STATES,
-    STEPPING,
-    sequence_kinds,
-    tree_kinds,
-    unchecked,
-)
+from specdec.models.session_kinds import COMPILED, LEAN, PLAIN, STATES, STEPPING, cached_kinds, unchecked
 from specdec.models.weights import check_sound, evaluating
 
 OWN = (COMPILED, LEAN)
@@ -118,8 +109,7 @@ def _kinds(model: PreparedModel) -> Iterator[SessionKind]:
     if not getattr(model.module, "_is_stateful", False):
         if is_known(model.module) and not has_window(model.config):
             yield from OWN if _compiles(model.module, model.device) else (LEAN,)
-        yield from tree_kinds(model.config)
-        yield from sequence_kinds(model.config)
+        yield from cached_kinds(model.config)
     yield from (STATES, STEPPING)
 
 

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from specdec.models.base import Capability, PreparedModel, Session, SessionKind
 from specdec.models.partial_head import PartialHead
-from specdec.models.sessions.stepping import SteppingSession
+from specdec.models.sessions.states import SteppingSession
 from specdec.models.widened import HALF, Widened
 
 PREFIX_LENGTH = 6

@@ -13,8 +13,8 @@ from specdec.models.graphs import graphed_decoder
 from specdec.models.kernels import CompiledDecoder
 from specdec.models.sessions.cached import UNWINDOWED, Layout, SequenceSession, TreeSession
 from specdec.models.sessions.own_forward import CompiledSession, LeanSession
-from specdec.models.sessions.states import MOST_REPEATED, StateSession
-from specdec.models.sessions.stepping import PlainSession, SteppingSession
+from specdec.models.sessions.plain import PlainSession
+from specdec.models.sessions.states import MOST_REPEATED, StateSession, SteppingSession
 from specdec.models.sessions.switching import SwitchingSession
 from specdec.models.shrink import context_length
 
@@ -42,21 +42,15 @@ def unchecked(
     return PreparedModel(name, module, config, device, module.dtype, vocab_size, context, PLAIN)
 
 
-def tree_kinds(config: transformers.PretrainedConfig) -> Iterator[SessionKind]:
-    """Kinds of tree sessions: first with masks as the configuration states, then without windows.
+def cached_kinds(config: transformers.PretrainedConfig) -> Iterator[SessionKind]:
+    """Kinds of sessions with our cache: of trees, then of sequences, for which models make their own masks.
 
-    Some models ignore the windows that their configuration states.
+    First with windows as the configuration states, then without, because some models ignore their windows. In
+    sequence sessions, attention sees a layer's cache only within its window.
     """
     for name in layouts(config):
         open_tree = partial(_tree, name)
         yield SessionKind(f"tree, {name}", "tree", open_tree, partial(open_tree, ancestors_only=False))
-
-
-def sequence_kinds(config: transformers.PretrainedConfig) -> Iterator[SessionKind]:
-    """Kinds of sequence sessions, which use the model's own masks.
-
-    In all kinds but the last, attention sees a layer's cache only within its window; the last has no windows.
-    """
     for name in layouts(config):
         yield SessionKind(f"sequence, {name}", "sequence", partial(_sequence, name))
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gguf
 import numpy as np
 
-from specdec.models.gguf.header import BLOCKS
 from specdec.models.kernels.layout import QUANTISED
 
 HALVES = {"Q4_K": 0, "Q5_K": 0, "Q6_K": 208}
 """The place of a block's 16-bit numbers, if it is not at the block's beginning."""
+
+
+def block_size(kind: str) -> tuple[int, int]:
+    """The values and the bytes of a block of this type."""
+    return gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
 
 
 def random_blocks(kind: str, outputs: int, inputs: int, seed: int = 0, size: float = 0.01) -> np.ndarray:
@@ -16,7 +21,7 @@ def random_blocks(kind: str, outputs: int, inputs: int, seed: int = 0, size: flo
 
     They contain arbitrary whole numbers. The steps between weights are at most about `size`, and the weights
     of all kinds have a mean near zero."""
-    draw, (_, values, nbytes) = np.random.default_rng(seed), BLOCKS[kind]
+    draw, (values, nbytes) = np.random.default_rng(seed), block_size(kind)
     blocks = draw.integers(0, 256, (outputs, inputs // values, nbytes), dtype=np.uint8)
     form, first = QUANTISED[kind], HALVES.get(kind, 0)
     scales = draw.random((*blocks.shape[:2], 1)) * size / (64 if form.factored else 1)

@@ -32,7 +32,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 import specdec
 from specdec.commands import write_json
 from specdec.models import HFModel, shrink
-from specdec.models.sessions.stepping import PlainSession
+from specdec.models.sessions.plain import PlainSession
 from specdec.models.shrink import SMALL, context_length, lengths, small_model
 from specdec.topology import Topology, sequence, specinfer
 from tests.helpers.tiny_checkpoints import noisy

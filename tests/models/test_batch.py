@@ -59,8 +59,8 @@ def test_seeing_another_run_s_cache_would_be_noticed(pair, monkeypatch):
     """Negative control: the attention of all texts uses the first text's cache."""
     init = attention.Attention.__init__
 
-    def first_only(self, heads, texts):
-        init(self, heads, texts)
+    def first_only(self, *arguments):
+        init(self, *arguments)
         first, *others = self._texts
         for text in others:
             if text._keys[0].shape == first._keys[0].shape:
@@ -95,9 +95,10 @@ def test_one_forward_of_the_target_scores_the_trees_of_all(pair, forward, monkey
         pair = endless(specdec.ModelPair(tiny_model("llama"), tiny_model("llama", num_hidden_layers=1)))
     calls, score = {}, batching._scored
 
-    def counted(parts):
-        calls.setdefault(parts[0].session.model, []).append([part.rows for part in parts])
-        return score(parts)
+    def counted(requests, pended):
+        rows = [len(request.token_ids) for request in requests]
+        calls.setdefault(requests[0].session.model, []).append(rows)
+        return score(requests, pended)
 
     batch = Batch(pair)
     for method, tree in (("ar", None), ("ersd", sequence(1)), ("gsd", specinfer(8))):

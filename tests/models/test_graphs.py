@@ -26,6 +26,7 @@ from tests.helpers.processes import printed
 from tests.helpers.texts import together_as_alone
 from tests.helpers.tiny_checkpoints import tiny_model
 from tests.models.test_lean import qwen2
+from tests.models.test_models import Replay, random_line, random_tree
 
 fused = pytest.importorskip("specdec.models.fused", reason="this machine has no Triton")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -53,24 +54,17 @@ def model_of(family="llama", captures=True, dtype=torch.float32, **changes):
 
 def played(model, seed, rounds=12 if DEVICE == "cuda" else 3):
     """The logits of rounds with random trees, each grown in two forwards, after a prompt of random length."""
-    random, session, logits = Random(seed), model.session(), []
-    widest = 40 if DEVICE == "cuda" else 20
-    session.prefill([random.randrange(50) for _ in range(random.choice((1, 17, 250, 300)))])
+    replay, logits = Replay(model, seed, prefix=Random(seed).choice((1, 17, 250, 300))), []
     for _ in range(rounds):
-        parents = [random.randrange(-1, i) if i else -1 for i in range(random.choice((1, 2, 5, 9, widest)))]
-        cut = random.randrange(1, len(parents) + 1)
-        for part in (parents[:cut], parents[cut:]):
-            if part:
-                ids = torch.tensor([random.randrange(50) for _ in part], device=DEVICE)
-                logits.append(session.forward(ids, part))
-        node, path = random.randrange(len(parents)), []
-        while node >= 0:
-            path, node = [node, *path], parents[node]
-        session.commit(path)
-    return session, torch.cat(logits)
+        nodes = replay.rng.choice((1, 2, 5, 9, 40 if DEVICE == "cuda" else 20))
+        parents = random_tree(replay.rng, nodes)
+        cut = replay.rng.randrange(1, nodes + 1)
+        logits += [replay.advance(part) for part in (parents[:cut], parents[cut:]) if part]
+        replay.commit(random_line(replay.rng, parents))
+    return replay.session, torch.cat(logits)
 
 
-@pytest.mark.parametrize(("family", "chosen"), [("llama", 23), ("qwen3", 11), ("mistral", 19)])
+@pytest.mark.parametrize(("family", "chosen"), [("llama", 34), ("qwen3", 14), ("mistral", 25)])
 def test_random_trees_have_the_logits_of_launched_kernels(family, chosen):
     """Interpreted kernels take seconds. With these seeds they meet prompts of 1, 250 and 300 tokens, and wide
     and deep trees."""

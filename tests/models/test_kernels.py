@@ -17,7 +17,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import cfunc, types
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 import specdec
 from specdec.exactness.audit import audit
@@ -33,7 +33,8 @@ from specdec.models.sessions.own_forward import CompiledSession, LeanSession
 from specdec.private_cache import VARIABLE
 from tests.helpers.texts import endless, together_as_alone
 from tests.helpers.tiny_checkpoints import tiny_model
-from tests.models.test_lean import MODELS, deviation
+from tests.models.test_lean import MODELS
+from tests.models.test_models import Replay
 
 pytest.importorskip("numba")
 
@@ -147,7 +148,7 @@ def test_weights_rounded_to_int8_stay_as_they_are_when_rounded_again():
 def test_it_scores_what_the_models_own_forward_scores(name):
     model = HFModel(MODELS[name]())
     assert type(model.session()) is CompiledSession, model.capability_reason
-    assert deviation(model, 240) < 2e-5
+    assert Replay(model, seed=0, prefix=240).largest_error(2) < 2e-5
 
 
 @pytest.mark.parametrize(
@@ -286,10 +287,8 @@ def threads():
 
 def _larger(dtype: torch.dtype) -> LlamaForCausalLM:
     """Large enough that threads help, and that all tiles are used."""
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 200, "intermediate_size": 600, "num_hidden_layers": 3, "vocab_size": 1250}
-    heads = {"num_attention_heads": 5, "num_key_value_heads": 5, "head_dim": 40}
-    return LlamaForCausalLM(LlamaConfig(**sizes, **heads, max_position_embeddings=256)).to(dtype).eval()
+    sizes = {"hidden_size": 200, "intermediate_size": 600, "vocab_size": 1250, "head_dim": 40}
+    return tiny_model("llama", dtype, **sizes, num_attention_heads=5, num_key_value_heads=5)
 
 
 def _scored(model: HFModel, text: list[int], pieces: tuple[int, ...]) -> torch.Tensor:

@@ -18,6 +18,7 @@ from specdec.models.selfcheck import relative_error
 from specdec.models.sessions.cached import TreeSession
 from specdec.models.sessions.own_forward import LeanSession
 from tests.helpers.tiny_checkpoints import tiny_config, tiny_model
+from tests.models.test_models import Replay
 
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 256}
 
@@ -52,23 +53,11 @@ MODELS = {
 }
 
 
-def deviation(model: HFModel, length: int) -> float:
-    """Relative error of a tree after a text of this length in two prefills, against plain forward passes."""
-    session, text = model.session(), [3 + 7 * i % 50 for i in range(length)]
-    session.prefill(text[:17])
-    session.prefill(text[17:])
-    have = session.forward(torch.tensor([5, 6, 7, 8]), [-1, 0, 0, 1])
-    lines = [text + line for line in ([5], [5, 6], [5, 7], [5, 6, 8])]
-    with torch.inference_mode():
-        plain = [model.module(input_ids=torch.tensor([line])).logits[0, -1] for line in lines]
-    return relative_error(have, torch.stack(plain))
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_it_scores_what_the_models_own_forward_scores(name):
     model = HFModel(MODELS[name]())
     assert type(model.session()) is LeanSession, model.capability_reason
-    assert deviation(model, 40) < (1e-10 if name == "float64" else 2e-5)
+    assert Replay(model, seed=0, prefix=40).largest_error(2) < (1e-10 if name == "float64" else 2e-5)
 
 
 def test_a_model_with_a_window_keeps_its_own_forward_without_a_warning(caplog):
@@ -78,7 +67,8 @@ def test_a_model_with_a_window_keeps_its_own_forward_without_a_warning(caplog):
 
 
 def test_a_long_text_needs_more_angles_than_the_first():
-    assert deviation(HFModel(tiny_model("llama", max_position_embeddings=2048)), 1200) < 5e-5
+    model = HFModel(tiny_model("llama", max_position_embeddings=2048))
+    assert Replay(model, seed=0, prefix=1200).largest_error(1) < 5e-5
 
 
 def test_a_shorter_table_of_angles_from_another_thread_does_no_harm(monkeypatch):

@@ -19,7 +19,7 @@ from specdec.models.long_context import LongContextCheck
 from specdec.models.selfcheck import relative_error
 from specdec.models.session_kinds import switch_length
 from specdec.models.sessions.cached import TreeSession
-from specdec.models.sessions.stepping import PlainSession
+from specdec.models.sessions.plain import PlainSession
 from specdec.models.sessions.switching import SwitchingSession
 from specdec.models.shrink import NAMES, ROOM, SMALL, context_length, lengths, shrunken, small_model
 from tests.helpers.tiny_checkpoints import tiny_config, tiny_model

@@ -65,7 +65,7 @@ def test_what_a_cpu_packs_counts_twice():
 
 def test_a_model_of_any_size_is_packed_where_there_is_room_and_loaded_where_there_is_none(monkeypatch):
     large = SHAPE._replace(parameters=3 << 40, matrices=2 << 40)
-    plan = Placement("large/model", large, "bfloat16", "cpu")
+    plan = Placement("large/model", "bfloat16", "cpu", need_of(large, "bfloat16", on_cpu=True))
     assert plan.need.packed == 4 << 40
     module = tiny_model("llama")
     assert HFModel(module).arithmetic.startswith("compiled forward" if crew() else "lean forward, packed")
@@ -85,7 +85,7 @@ def test_only_models_with_a_forward_of_ours_are_packed():
 
 
 def test_models_that_do_not_fit_together_are_refused_with_numbers(monkeypatch):
-    plan = Placement("some/model", SHAPE, "float32", "cpu")
+    plan = Placement("some/model", "float32", "cpu", need_of(SHAPE, "float32", on_cpu=True))
     monkeypatch.setattr(free_memory, "free", lambda where: int(1.5 * plan.need.least))
     memory.check_fits([plan])
     with pytest.raises(ValueError, match=r"some/model needs about 5 MB in float32.*free") as raised:

@@ -221,9 +221,9 @@ def test_several_texts_share_the_drafts_forwards(pairs, drafter, monkeypatch):
     pair, shared = endless(pairs["byte-level", "byte fallback"]), []
     score = batching._scored
 
-    def counted(parts):
-        shared.append((parts[0].session.model.vocab_size, len(parts)))
-        return score(parts)
+    def counted(requests, pended):
+        shared.append((requests[0].session.model.vocab_size, len(requests)))
+        return score(requests, pended)
 
     monkeypatch.setattr(batching, "_scored", counted)
     generate_many(pair, PROMPTS[:3], seeds=[0, 1, 2], drafter=drafter, max_new_tokens=9, topology=sequence(1))

@@ -6,7 +6,7 @@ they stay float32 if all of them are, and float16 if all of them are and `CONFIG
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,7 @@ import torch
 import transformers
 from transformers import AutoConfig, GenerationConfig, GgufConfig, PreTrainedConfig
 
-from specdec.models.cached_folders import converted_folder, made
-from specdec.models.gguf.header import BrokenFileError, Header, read_header
+from specdec.models.gguf.header import BrokenFileError, Header
 from specdec.models.gguf.keys import check_keys
 from specdec.models.gguf.tokenizer import check_tokenizer, ends_of, tokenizer_of
 from specdec.models.gguf.weights import (
@@ -52,22 +51,12 @@ def read_config(path: Path, header: Header) -> PreTrainedConfig:
     return config
 
 
-def converted(path: Path, report: Any, form: str = "", header: Callable[[], Header] | None = None) -> Path:
-    """The folder with the converted model of a GGUF file, from the cache or made now.
+def write_converted(path: Path, header: Header, folder: Path, report: Any, form: str) -> None:
+    """Converts a model and writes its weights, configuration and tokenizer into an empty folder.
 
-    form: see `converted_folder`. header: reads the file's header; called only if the folder must be made.
-    report(done, total): called with the number of converted tensors. BrokenFileError if the file's
-    content does not match its header.
+    form: see `converted_folder`. report(done, total): called with the number of converted tensors.
+    BrokenFileError if the file's content does not match its header.
     """
-
-    def write(folder: Path) -> None:
-        _convert(path, header() if header else read_header(path), folder, report, form)
-
-    return made(converted_folder(path, form, [path]), write)
-
-
-def _convert(path: Path, header: Header, folder: Path, report: Any, form: str) -> None:
-    """Converts a model and writes its weights, configuration and tokenizer into an empty folder."""
     config = read_config(path, header)
     if header.architecture in CONFIGS:
         if form:

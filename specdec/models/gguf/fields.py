@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from specdec.models.gguf.header import BLOCKS
 from specdec.models.kernels.layout import QUANTISED
 from specdec.models.kernels.quantised import Fields
 
@@ -35,8 +34,8 @@ def fields(raw: np.ndarray, kind: str) -> Fields:
 
     raw: uint8 [outputs, bytes of a row]; each row consists of blocks. kind: one of `QUANTISED`.
     """
-    blocks = raw.reshape(len(raw), -1, BLOCKS[kind][2])
-    q, factors, wholes = _READERS[kind](blocks)
+    block_bytes, read = _READERS[kind]
+    q, factors, wholes = read(raw.reshape(len(raw), -1, block_bytes))
     if wholes is not None:
         wholes = wholes.reshape(len(raw), -1, wholes.shape[-1]).view(np.int8)
     return Fields(q.reshape(len(raw), -1), factors, wholes)
@@ -93,13 +92,14 @@ def _six_bits(blocks: np.ndarray) -> Read:
     return q.reshape(*blocks.shape[:-1], 256), _halves(blocks, 208, 1), blocks[..., 192:208, None]
 
 
-_READERS: dict[str, Callable[[np.ndarray], Read]] = {
-    "Q4_0": _legacy(0, more=False),
-    "Q4_1": _legacy(1, more=False),
-    "Q5_0": _legacy(0, more=True),
-    "Q5_1": _legacy(1, more=True),
-    "Q8_0": lambda blocks: (blocks[..., 2:] ^ 128, _halves(blocks, 0, 1), None),
-    "Q4_K": _with_minima,
-    "Q5_K": _with_minima,
-    "Q6_K": _six_bits,
+_READERS: dict[str, tuple[int, Callable[[np.ndarray], Read]]] = {
+    "Q4_0": (18, _legacy(0, more=False)),
+    "Q4_1": (20, _legacy(1, more=False)),
+    "Q5_0": (22, _legacy(0, more=True)),
+    "Q5_1": (24, _legacy(1, more=True)),
+    "Q8_0": (34, lambda blocks: (blocks[..., 2:] ^ 128, _halves(blocks, 0, 1), None)),
+    "Q4_K": (144, _with_minima),
+    "Q5_K": (176, _with_minima),
+    "Q6_K": (210, _six_bits),
 }
+"""For each type, the bytes of a block, and the function that reads blocks."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import mmap
 import struct
-from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -24,23 +23,11 @@ VERSIONS = (2, 3)
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """Types of metadata values: the number of the type in the file, with its letter in a format of `struct`."""
 _TEXT, _ARRAY = 8, 9
-BLOCKS = {
-    "F32": (0, 1, 4),
-    "F16": (1, 1, 2),
-    "Q4_0": (2, 32, 18),
-    "Q4_1": (3, 32, 20),
-    "Q5_0": (6, 32, 22),
-    "Q5_1": (7, 32, 24),
-    "Q8_0": (8, 32, 34),
-    "Q2_K": (10, 256, 84),
-    "Q3_K": (11, 256, 110),
-    "Q4_K": (12, 256, 144),
-    "Q5_K": (13, 256, 176),
-    "Q6_K": (14, 256, 210),
-    "BF16": (30, 1, 2),
-}
-"""Types of tensors that can be read: the type's number in the file, values and bytes of one block."""
-_BY_NUMBER = {number: (name, values, size) for name, (number, values, size) in BLOCKS.items()}
+TYPES = (
+    *("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"),
+    *("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"),
+)
+"""Types of tensors that can be read, by their names in the package gguf."""
 ALIGNMENT = 32
 """The alignment of the tensors' data in bytes, unless the file states another."""
 
@@ -82,15 +69,6 @@ def read_header(path: Path) -> Header:
             raise BrokenFileError("is no GGUF file: it does not begin with the letters GGUF")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _Reader(data).header()
-
-
-def _type_name(number: int) -> str:
-    """A tensor type's name in the package gguf; "the unknown type N" if the package has no name for it."""
-    with suppress(ImportError, ValueError):
-        from gguf import GGMLQuantizationType
-
-        return GGMLQuantizationType(number).name
-    return f"the unknown type {number}"
 
 
 class _Reader:
@@ -163,13 +141,15 @@ class _Reader:
         """
         if not isinstance(alignment, int) or not 1 <= alignment <= 1 << 20 or alignment & (alignment - 1):
             raise BrokenFileError(f"has the alignment {alignment!r:.40}, which is no power of two")
+        from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
         first = self.offset + -self.offset % alignment
-        tensors = []
+        names, tensors = {each.value: each.name for each in GGMLQuantizationType}, []
         for name, shape, kind, offset in table:
-            if kind not in _BY_NUMBER:
-                types = ", ".join(BLOCKS)
-                raise BrokenFileError(f"stores {name!r} as {_type_name(kind)}; supported: {types}")
-            type_name, values, size = _BY_NUMBER[kind]
+            type_name = names.get(kind, f"the unknown type {kind}")
+            if type_name not in TYPES:
+                raise BrokenFileError(f"stores {name!r} as {type_name}; supported: {', '.join(TYPES)}")
+            values, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
             # a row is stored in whole blocks
             if not shape or 0 in shape or shape[-1] % values:
                 raise BrokenFileError(f"has {name!r} with the shape {shape}, which {type_name} can't store")

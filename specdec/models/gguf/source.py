@@ -12,8 +12,8 @@ from typing import Any
 from safetensors import SafetensorError
 from transformers import AutoConfig, PreTrainedConfig
 
-from specdec.models.cached_folders import PACKED, converted_folder, whole
-from specdec.models.gguf.conversion import converted, read_config
+from specdec.models.cached_folders import PACKED, converted_folder, made, whole
+from specdec.models.gguf.conversion import read_config, write_converted
 from specdec.models.gguf.fields import PLAIN
 from specdec.models.gguf.header import MAGIC, BrokenFileError, Header, read_header
 from specdec.models.gguf.weights import CONFIGS
@@ -90,7 +90,10 @@ class GGUFSource:
 
         if form not in self._folders:
             with _naming_file(self.name):
-                self._folders[form] = converted(self.path, tell, form, lambda: self._header)
+                folder = converted_folder(self.path, form, [self.path])
+                self._folders[form] = made(
+                    folder, lambda new: write_converted(self.path, self._header, new, tell, form)
+                )
         return self._folders[form]
 
 

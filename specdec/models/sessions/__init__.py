@@ -8,6 +8,6 @@ tree       CompiledSession   own cache, own forward pass as one compiled call on
            SwitchingSession  two TreeSessions, below and above a length at which rotary angles change
 sequence   SequenceSession   own cache, the model's own causal attention
            StateSession      the model's own cache and states, which are copied before each forward pass
-ar         SteppingSession   the model's own cache or state, one token at a time
+ar         SteppingSession   a StateSession that reads one token at a time
            PlainSession      no cache at all: for each token a forward pass over the whole text
 """

@@ -41,6 +41,14 @@ def check_chain(model: PreparedModel, parents: Sequence[int], first: int, count:
         raise ValueError(f"parents {list(parents)} are not the chain {chain}. {model.capability_reason}")
 
 
+def check_single(model: PreparedModel, parents: Sequence[int], none_pending: bool) -> None:
+    """ValueError unless the only pending node is a new one with these parents."""
+    if not none_pending or list(parents) != [-1]:
+        raise ValueError(
+            f"parents {list(parents)} are not [-1], one token at a time. {model.capability_reason}"
+        )
+
+
 @dataclass(frozen=True)
 class Layout:
     """The attention masks that a model takes: one for all layers, or one for each type of layer.
@@ -73,19 +81,28 @@ UNWINDOWED = Layout((), None)
 """One mask without a window for all layers."""
 
 
-class CachedSession:
-    """A session with our own cache for the committed prefix and the pending nodes.
+class TreeSession:
+    """A session with our own cache, whose pending nodes form a tree. A node sees the prefix, its ancestors
+    and itself.
 
+    ancestors_only=False lets each node see all earlier nodes: a wrong mask, which the self-check must notice.
     switch: the position at which rotary angles change (longrope); None if they do not. The angles depend on
     the largest position in a forward pass, so every pass of a prefill must reach `switch`.
     """
 
     must_catch_up = False
 
-    def __init__(self, model: PreparedModel, layout: Layout = UNWINDOWED, switch: int | None = None):
+    def __init__(
+        self,
+        model: PreparedModel,
+        layout: Layout = UNWINDOWED,
+        ancestors_only: bool = True,
+        switch: int | None = None,
+    ):
         self.length = 0
         self.model = model
         self._layout = layout
+        self._ancestors_only = ancestors_only
         self._switch = switch
         self._cache: TreeCache | StackedCache = self._new_cache()
         self._parents: tuple[int, ...] = ()
@@ -128,23 +145,6 @@ class CachedSession:
         self.length += len(nodes)
         self._parents = ()
 
-
-class TreeSession(CachedSession):
-    """A session whose pending nodes form a tree. A node sees the prefix, its ancestors and itself.
-
-    ancestors_only=False lets each node see all earlier nodes: a wrong mask, which the self-check must notice.
-    """
-
-    def __init__(
-        self,
-        model: PreparedModel,
-        layout: Layout = UNWINDOWED,
-        ancestors_only: bool = True,
-        switch: int | None = None,
-    ):
-        super().__init__(model, layout, switch)
-        self._ancestors_only = ancestors_only
-
     @inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending nodes with these parents and return their logits [n, vocabulary].
@@ -156,27 +156,8 @@ class TreeSession(CachedSession):
         return self.score(token_ids.to(self.model.device), [self.pend(parents)], len(token_ids))
 
     def pend(self, parents: Sequence[int]) -> Any:
-        """Add pending nodes; return the data that `score` needs. ValueError if the context is full."""
-        return self._new_masks(parents)
-
-    def score(self, token_ids: Tensor, pended: Sequence[Any], scored: int) -> Tensor:
-        """Logits [scored, vocabulary] of the first `scored` of these nodes. Keys and values go to the cache.
-
-        token_ids: int64 [nodes], on the model's device. pended: results of `pend`. Subclasses with our own
-        forward pass also take nodes of several sessions of one model, one session after the other.
-        """
-        (masks,) = pended
-        output = self.model.module(
-            input_ids=token_ids[None],
-            attention_mask=self._layout.mask_at(masks, self.length),
-            position_ids=masks.depths + self.length,
-            past_key_values=self._cache,
-            use_cache=True,
-        )
-        return output.logits[0, :scored].to(self.model.device)
-
-    def _new_masks(self, parents: Sequence[int]) -> Masks:
-        """Add pending nodes; return their masks."""
+        """Add pending nodes; return the data that `score` needs, here masks. ValueError if the context is
+        full."""
         model, windows = self.model, self._layout.distinct
         pending = self._parents + tuple(parents)
         # The prefix length is rounded up to a power of two, so that few masks are built while it grows.
@@ -189,18 +170,31 @@ class TreeSession(CachedSession):
         self._parents = pending
         return masks
 
+    def score(self, token_ids: Tensor, pended: Sequence[Any], scored: int) -> Tensor:
+        """Logits [scored, vocabulary] of the first `scored` of these nodes. Keys and values go to the cache.
 
-class SequenceSession(CachedSession):
+        token_ids: int64 [nodes], on the model's device. pended: results of `pend`. Subclasses with our own
+        forward pass also take nodes of several sessions of one model, one session after the other.
+        """
+        arguments = self._seen(*pended)
+        output = self.model.module(
+            input_ids=token_ids[None], past_key_values=self._cache, use_cache=True, **arguments
+        )
+        return output.logits[0, :scored].to(self.model.device)
+
+    def _seen(self, masks: Masks) -> dict[str, Any]:
+        """The arguments that tell the model where the nodes are and which tokens they see."""
+        mask = self._layout.mask_at(masks, self.length)
+        return {"attention_mask": mask, "position_ids": masks.depths + self.length}
+
+
+class SequenceSession(TreeSession):
     """A session whose pending nodes form one chain, for which the model's own causal attention is right."""
 
-    @inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending nodes, each the child of the one before; return their logits [n, vocabulary]."""
-        model, first = self.model, len(self._parents)
-        check_chain(model, parents, first, len(token_ids))
-        model.check_room(self.length + first + len(token_ids) - 1)
-        self._parents += tuple(parents)
-        output = model.module(
-            input_ids=token_ids.to(model.device)[None], past_key_values=self._cache, use_cache=True
-        )
-        return output.logits[0].to(model.device)
+        check_chain(self.model, parents, len(self._parents), len(token_ids))
+        return super().forward(token_ids, parents)
+
+    def _seen(self, masks: Masks) -> dict[str, Any]:  # noqa: ARG002
+        return {}

@@ -51,7 +51,7 @@ class LeanSession(TreeSession):
 
     def pend(self, parents: Sequence[int]) -> PendingText:
         """Add a pending node below each of these parents. ValueError if the context is full."""
-        text = PendingText(self._new_masks(parents), self._cache, self.length)
+        text = PendingText(super().pend(parents), self._cache, self.length)
         end = self.length + text.masks.pending
         self._cache.reserved(end - text.rows, end)
         return text

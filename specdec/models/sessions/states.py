@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
+from transformers.utils import ModelOutput
 
 from specdec.devices import upload
 from specdec.models.cache import BufferLayer
-from specdec.models.sessions.cached import PREFILL_CHUNK, check_chain, inferring
-from specdec.models.sessions.stepping import own_cache
+from specdec.models.sessions.cached import PREFILL_CHUNK, check_chain, check_single, inferring
 
 if TYPE_CHECKING:
     from specdec.models.base import PreparedModel
@@ -36,6 +36,10 @@ SHORTEST_CHUNK = 16
 """The smallest chunk length, in tokens, that a state space layer is set to."""
 REPLACED = ("keys", "values", "indexer_keys", "indexer_position_ids")
 """Tensors of a cache layer that need no copy, as a forward pass replaces them. It may change all others."""
+
+
+OWN_CACHES = ("past_key_values", "cache_params", "state")
+"""Names under which models return their cache; each is also the name of the argument that takes it."""
 
 
 class State(NamedTuple):
@@ -116,8 +120,12 @@ class StateSession:
         """Run the model over the committed tokens that its state has not read."""
         while (start := self._states[-1].length) < self.length:
             # `base_model` leaves out the output layer, because these logits are not needed.
-            self._read(self.model.module.base_model, min(start + PREFILL_CHUNK, self.length))
+            self._read(self.model.module.base_model, min(self._end_of_chunk(start), self.length))
             self._forget_earlier_states()
+
+    def _end_of_chunk(self, start: int) -> int:
+        """Where the forward pass over committed tokens ends that begins at `start`."""
+        return start + PREFILL_CHUNK
 
     def _read(self, module: Any, end: int) -> Any:
         """Run a module on the tokens from the last state's end to `end`; add the new state to `_states`."""
@@ -135,6 +143,27 @@ class StateSession:
             _use_buffers(new_cache)
         self._states.append(State(end, new_cache))
         return output
+
+
+class SteppingSession(StateSession):
+    """A session for one pending token at a time, for models that read several tokens at once only at the
+    beginning of a text."""
+
+    def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
+        """Make this token the only pending node; return the logits [1, vocabulary] of the token after it."""
+        check_single(self.model, parents, self._end == self.length)
+        return super().forward(token_ids, parents)
+
+    def _end_of_chunk(self, start: int) -> int:
+        return start + 1 if start else self.length
+
+
+def own_cache(output: ModelOutput) -> dict[str, object]:
+    """The cache that a model returns, as {name of the model's argument for it: cache}."""
+    for name in OWN_CACHES:
+        if output.get(name) is not None:
+            return {name: output[name]}
+    raise ValueError("the model returns no cache")
 
 
 def copied(value: Any, copy_of: Callable[[Tensor], Any] = Tensor.clone) -> Any:
