@@ -40,30 +40,19 @@ LATE = 64  # from this many tokens on, texts are also timed separately: by then 
 PLAIN, AUTO = "plain decoding", "auto"
 
 
-def against_trees(pair: ModelPair, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The ways to decode: plain decoding, fixed trees and "auto", as arguments of `stream`."""
+def ways_of(against: str, pair: ModelPair, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The ways to decode, as arguments of `stream`: plain decoding, and those that `against` names."""
+    ways: dict[str, dict[str, Any]] = {PLAIN: {"method": "ar"}}
+    if against == "prices":
+        factors = {"without stopping": math.inf} | {f"price x {factor}": factor for factor in FACTORS}
+        return ways | {name: {"topology": AUTO, "factor": factor} for name, factor in factors.items()}
+    if against == "copies":
+        drafters = {AUTO: "model", f"{AUTO} with copies": "model+copies", "copies alone": "copies"}
+        return ways | {name: {"topology": AUTO, "drafter": drafter} for name, drafter in drafters.items()}
     acceptance = measure_acceptance(pair, method=settings["method"], temperature=settings["temperature"])
     trees = {f"sequence({k})": sequence(k) for k in DEPTHS}
     trees |= {f"optimal({k})": optimal_topology(acceptance, k) for k in SIZES}
-    with_tree = {name: {"topology": tree} for name, tree in trees.items()}
-    return {PLAIN: {"method": "ar"}, **with_tree, AUTO: {"topology": "auto"}}
-
-
-def against_prices(*_: Any) -> dict[str, dict[str, Any]]:
-    """The ways to decode: plain decoding, "auto" with each factor on its price, and "auto" without stops."""
-    factors = {"without stopping": math.inf} | {f"price x {factor}": factor for factor in FACTORS}
-    ways = {name: {"topology": "auto", "factor": factor} for name, factor in factors.items()}
-    return {PLAIN: {"method": "ar"}, **ways}
-
-
-def against_copies(*_: Any) -> dict[str, dict[str, Any]]:
-    """The ways to decode: plain decoding, and "auto" with each of the drafters."""
-    drafters = {AUTO: "model", f"{AUTO} with copies": "model+copies", "copies alone": "copies"}
-    ways = {name: {"topology": "auto", "drafter": drafter} for name, drafter in drafters.items()}
-    return {PLAIN: {"method": "ar"}, **ways}
-
-
-AGAINST = {"trees": against_trees, "prices": against_prices, "copies": against_copies}
+    return ways | {name: {"topology": tree} for name, tree in trees.items()} | {AUTO: {"topology": AUTO}}
 
 
 def compared(
@@ -130,7 +119,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--draft-temperature", type=float, help="the draft's temperature; a high one makes the draft useless")
     add("--tokens", type=int, default=128, help="largest number of new tokens of a text")
     add("--repeats", type=int, default=1, help="number of texts for each prompt")
-    add("--against", choices=AGAINST, default="trees", help="the ways to decode that auto is compared with")
+    add(
+        "--against",
+        choices=("trees", "prices", "copies"),
+        default="trees",
+        help="the ways to decode that auto is compared with",
+    )
     add("--json", type=to_write, help="file to which the figures are written")
     options = parser.parse_args(arguments)
     pair = load_with_progress(options, "stories")
@@ -138,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     prompts = [encode(prompt) for prompt in prompts_of(options.prompt_file)]
     settings = {name: getattr(options, name) for name in ("method", "temperature", "draft_temperature")}
     settings |= {"seed": 1, "max_new_tokens": whole("tokens", options.tokens, 1)}
-    ways = AGAINST[options.against](pair, settings)
+    ways = ways_of(options.against, pair, settings)
     result = compared(pair, prompts, settings, ways, whole("repeats", options.repeats, 1))
     lines = [["", "times plain decoding", f"after {LATE} tokens", "tokens per call"]]
     for way, row in result.items():

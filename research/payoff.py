@@ -18,7 +18,7 @@ from specdec.commands import Parser, columns, to_write, without_traceback
 from specdec.decoding.acceptance import finished, fixed_prompts
 from specdec.decoding.batch import Batch
 from specdec.decoding.fastest import with_repeated
-from specdec.decoding.joint_trees import DraftNode, rounds
+from specdec.decoding.joint_trees import nodes_of, rounds
 from specdec.loading import load_with_progress
 from specdec.payoff.command import save
 from specdec.payoff.measuring import measuring
@@ -27,7 +27,6 @@ from specdec.probs import Sampling
 from specdec.race import derived_seed
 from specdec.settings import RunSettings
 from specdec.shipped import SMOLLM2, STORIES
-from specdec.theory import node_acceptance
 from specdec.topology import named
 from specdec.trace import Method
 
@@ -80,11 +79,7 @@ def checked(load: Callable[[str], ModelPair], smoke: bool = False) -> list[dict[
 
 def gain_of(setup: SetUp, tree: Topology) -> float:
     """The predicted speed-up over plain decoding if each text has this tree."""
-    reach, depths = node_acceptance(setup.acceptance, tree), tree.depths
-    nodes = [
-        DraftNode(path, reach[row], reach[row], deepens=depths[row] > depths[row - 1])
-        for row, path in enumerate(tree.paths, start=1)
-    ]
+    nodes = nodes_of(setup.acceptance, tree)
     plain, *_, drafting = rounds(nodes, setup.costs, setup.texts, setup.texts)
     drafting = with_repeated(drafting, nodes, setup.acceptance, setup.costs, setup.texts)
     return drafting.rate / plain.rate

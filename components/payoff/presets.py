@@ -11,14 +11,14 @@ import numpy as np
 
 from components.page.assets import ASSETS
 from specdec.decoding.costs import JointCost, RoundCost
-from specdec.payoff.setups import NOTHING, SetUp, cost_of, roofline
+from specdec.payoff.setups import NOTHING, SetUp, roofline
 
 MEASURED = ASSETS / "results" / "payoff.json"
 EXPERIMENTS = ASSETS / "results" / "experiments.summary.json"
 HERE = "here"
 """The id of the set-up that is measured on this server."""
 _INDICES = 8
-_FREE = JointCost({1: cost_of({1: 0.0})})
+_FREE = JointCost({1: {1: 0.0}})
 
 # llama-bench of llama.cpp, SmolLM2-135M in Q4_1, AMD EPYC with AVX-512, 2 threads: tokens per second
 _PLAIN_4_BIT = 126.0
@@ -76,13 +76,13 @@ def _paper(acceptance: np.ndarray) -> Preset:
         "Only target calls count, so drafts and further rows are free (paper, Section 2). The paper gives "
         "its acceptance only as a figure without numbers. The R used is ERSD’s with the embedded pair, "
         "measured in the same way (see Experiments, under Paper).",
-        SetUp(acceptance, RoundCost(JointCost({1: cost_of({1: 1.0})}), _FREE, NOTHING)),
+        SetUp(acceptance, RoundCost(JointCost({1: {1: 1.0}}), _FREE, NOTHING)),
     )
 
 
 def _laptop(setup: SetUp) -> Preset:
     row = 1 / _PLAIN_4_BIT
-    target = JointCost({1: cost_of({1: row} | {n: n / rate for n, rate in _ROWS_4_BIT.items()})})
+    target = JointCost({1: {1: row} | {n: n / rate for n, rate in _ROWS_4_BIT.items()}})
     return Preset(
         "laptop",
         "A laptop, 4-bit target",

@@ -15,7 +15,7 @@ import torch
 from research.estimates import Row
 from research.experiments.comparison import decoded
 from research.experiments.plan import CONTEXTS, Plan
-from research.experiments.settings import STRATEGIES, Settings, read_prompts, seed_of
+from research.experiments.settings import METHODS, STRATEGIES, Settings, read_prompts, seed_of
 from research.experiments.summary import summarize
 from research.experiments.sweep import Experiment, Sweep
 from research.experiments.texts import Text, distributions
@@ -125,8 +125,7 @@ def contexts(pair: ModelPair, settings: Settings, cell: Row) -> Row:
     kl = float(theory.kl_divergence(p, q).sum())
     row: Row = {"seed": g.seed, "tokens": len(g.token_ids), "positions": len(p), "k": k}
     row["kl"] = kl if math.isfinite(kl) else None  # JSON has no infinity
-    methods = [each for each in settings.methods if each in ("gsd", "ersd")]  # only these have R by index
-    for method in methods:
+    for method in METHODS:
         rates = getattr(theory, f"{method}_acceptance_by_index")(p, q, k)
         outcomes = torch.cat([rates, (1 - rates.sum(-1, keepdim=True)).clamp_min(0)], -1)
         # simulated rates may sum to a little more than 1
@@ -140,7 +139,7 @@ def _grid(text: str) -> tuple[int, ...]:
     return tuple(int(k) for k in text.split(",") if k)
 
 
-_GIVEN = [field for field in fields(Settings) if field.name not in ("prompts", "methods")]
+_GIVEN = [field for field in fields(Settings) if field.name != "prompts"]
 
 
 class Paper(Experiment):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from research.estimates import Row, key_of
-from research.experiments.settings import Point, Settings
+from research.experiments.settings import METHODS, Point, Settings
 from specdec import Topology, optimal_topology, topology
 from specdec.stats import acceptance_vector
 
@@ -49,7 +49,7 @@ class Plan:
         self.calibration = self.planned
         self.is_calibrated = all(len(self.runs_of(item)) == len(self.numbers) for item in self.calibration)
         if self.is_calibrated:
-            self.acceptance = {method: self._rates(method) for method in settings.methods}
+            self.acceptance = {method: self._rates(method) for method in METHODS}
             self._plan(settings.points)
 
     def cells(self) -> list[Row]:

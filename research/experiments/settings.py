@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from specdec.checks import among, whole
-from specdec.methods import DRAFTING
+from specdec.checks import whole
 from specdec.probs import Sampling
 from specdec.race import derived_seed
 from specdec.trace import Method
 
+METHODS: tuple[Method, ...] = ("gsd", "ersd")
 STRATEGIES = ("sequence", "batch", "specinfer", "optimal")
 
 
@@ -40,7 +40,6 @@ class Settings:
     top_p: float = 1.0
     seed: int = 0
     positions: int = 2  # contexts per prompt at which acceptance by index is computed; may be 0
-    methods: tuple[Method, ...] = ("gsd", "ersd")
     sequence: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 16, 32)
     batch: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 16, 32, 64)
     specinfer: tuple[int, ...] = (4, 6, 8, 12, 20, 32)
@@ -50,8 +49,6 @@ class Settings:
         whole("prompts", len(self.prompts), 1)
         for name, least in (("tokens", 1), ("max_new_tokens", 2), ("positions", 0)):
             whole(name, getattr(self, name), least)
-        for method in self.methods or ("",):
-            among("methods", method, DRAFTING)
         for name in STRATEGIES:
             grid = getattr(self, name)
             if list(grid) != sorted({*grid}) or any(k < 1 for k in grid):
@@ -73,19 +70,20 @@ class Settings:
     def calibration(self) -> list[Point]:
         """The points that run first, because acceptance by index is measured in their runs."""
         largest = {"sequence": max(self.sequence), "batch": max(self.batch)}
-        return [Point(method, *item) for method in self.methods for item in largest.items()]
+        return [Point(method, *item) for method in METHODS for item in largest.items()]
 
     @property
     def points(self) -> list[Point]:
         """All points (method, strategy, k), in the order of the figures."""
         grid = [(strategy, k) for strategy in STRATEGIES for k in getattr(self, strategy)]
-        return [Point(method, *item) for item in grid for method in self.methods]
+        return [Point(method, *item) for item in grid for method in METHODS]
 
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> Self:
         """Settings from `to_json`'s output, with empty prompts. ValueError if they are of another version."""
         plain: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in entries.items()}
-        plain.pop("prompts_sha256", None)
+        for name in ("prompts_sha256", "methods"):  # old files also list both methods
+            plain.pop(name, None)
         try:
             return cls(**plain | {"prompts": ("",) * plain["prompts"]})
         except (KeyError, TypeError) as error:

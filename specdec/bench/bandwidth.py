@@ -41,19 +41,6 @@ def limits(contestants: Sequence[Contestant], pairs: Mapping[str, ModelPair]) ->
     return result
 
 
-def with_shares(rows: Sequence[dict[str, Any]], limits: Limits) -> list[dict[str, Any]]:
-    """The rows. Each row with a limit gets a `bandwidth_share`: its tokens per second divided by the limit.
-
-    The tokens per second include the time of the prefill.
-    """
-    return [
-        row | {"bandwidth_share": row["tokens_per_second"] / limits[row["name"]]["tokens_per_second"]}
-        if row["name"] in limits
-        else row
-        for row in rows
-    ]
-
-
 def sentence(rows: Sequence[dict[str, Any]], limits: Limits) -> str:
     """A sentence with the bandwidth and the share of each contestant that decodes plainly."""
     speeds = {name: f"{limit['bandwidth'] / 1e9:,.0f} GB/s" for name, limit in limits.items()}

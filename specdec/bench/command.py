@@ -152,14 +152,14 @@ def compared(contest: Contest) -> dict[str, Any]:
 
     samples = interleaved(contest.contestants, contest.jobs, progress)
     device = next(iter(contest.pairs.values())).target.device
-    measured = rows(contest.contestants, samples, peaks(contest.contestants, contest.trial[0], device))
+    memory = peaks(contest.contestants, contest.trial[0], device)
     return {
         "machine": machine(device) | {"load": fmean(loads)},
         "pair": contest.description,
         "settings": contest.settings,
         "tried": contest.speeds,
         "limits": limits,
-        "rows": bandwidth.with_shares(measured, limits),
+        "rows": rows(contest.contestants, samples, memory, limits),
     }
 
 

@@ -61,28 +61,22 @@ class Contestant(NamedTuple):
     run: Callable[[Workload], Sample]
 
 
-class Calls:
-    """Counts and times the forward passes of a model. `watch` says of which model, and for how long."""
+@contextmanager
+def _timed(model: PreTrainedModel | None) -> Iterator[list[float]]:
+    """Yields a list to which the seconds of each forward pass of the model inside the block are added."""
+    seconds: list[float] = []
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.seconds = 0.0
+    def begin(*_: Any) -> None:
+        seconds.append(-time.perf_counter())
 
-    @contextmanager
-    def watch(self, model: PreTrainedModel | None) -> Iterator[None]:
-        """Times the model's forward passes inside the block."""
-        with ExitStack() as hooks:
-            if model is not None:
-                hooks.callback(model.register_forward_pre_hook(self._begin).remove)
-                hooks.callback(model.register_forward_hook(self._end).remove)
-            yield
+    def end(*_: Any) -> None:
+        seconds[-1] += time.perf_counter()
 
-    def _begin(self, *_: Any) -> None:
-        self.seconds -= time.perf_counter()
-
-    def _end(self, *_: Any) -> None:
-        self.seconds += time.perf_counter()
-        self.count += 1
+    with ExitStack() as hooks:
+        if model is not None:
+            hooks.callback(model.register_forward_pre_hook(begin).remove)
+            hooks.callback(model.register_forward_hook(end).remove)
+        yield seconds
 
 
 def without_end(pair: ModelPair) -> ModelPair:
@@ -132,19 +126,18 @@ def theirs(pair: ModelPair, sampling: Sampling, **options: Any) -> Callable[[Wor
     def run(job: Workload) -> Sample:
         ids = torch.tensor([job.prompt_ids], device=pair.target.device)
         torch.manual_seed(job.seed)
-        target_calls, draft_calls = Calls(), Calls()
-        with torch.inference_mode(), target_calls.watch(model), draft_calls.watch(draft):
+        with torch.inference_mode(), _timed(model) as of_target, _timed(draft) as of_draft:
             start, cpu_start = now(ids.device), time.process_time()
             output = model.generate(
                 ids, attention_mask=torch.ones_like(ids), max_new_tokens=job.tokens, **arguments
             )
             seconds, cpu_seconds = now(ids.device) - start, time.process_time() - cpu_start
-        stages = {"draft": draft_calls.seconds, "target": target_calls.seconds, "verify": 0.0}
+        stages = {"draft": sum(of_draft), "target": sum(of_target), "verify": 0.0}
         stages["rest"] = seconds - sum(stages.values())
         tokens = output.shape[1] - ids.shape[1]
         # on a GPU a forward pass returns as soon as it is launched, so its time is not known
         known_stages = stages if ids.device.type == "cpu" else None
-        return Sample(seconds, cpu_seconds, tokens, target_calls.count, known_stages)
+        return Sample(seconds, cpu_seconds, tokens, len(of_target), known_stages)
 
     return run
 

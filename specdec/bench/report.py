@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from specdec.bench.bandwidth import Limits
 from specdec.bench.contestants import STAGES, Contestant, Sample
 from specdec.bench.field import ASSISTED, AUTOREGRESSIVE
 from specdec.bench.measure import Samples
@@ -21,14 +22,20 @@ Row = dict[str, Any]
 RESAMPLES = 2000
 
 
-def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[str, int]) -> list[Row]:
-    """One table row for each contestant, as plain values. Times are in milliseconds, memory in bytes."""
+def rows(
+    contestants: Sequence[Contestant], samples: Samples, memory: Mapping[str, int], limits: Limits
+) -> list[Row]:
+    """One table row for each contestant, as plain values. Times are in milliseconds, memory in bytes.
+
+    A contestant with a limit also has a `bandwidth_share`: its tokens per second divided by the limit. The
+    tokens per second include the time of the prefill.
+    """
     baselines = {"autoregressive": AUTOREGRESSIVE, "assisted": ASSISTED}
     times = {name: [s.seconds for s in runs] for name, runs in samples.items()}
     cpu_times = {
         name: [s.cpu_seconds for s in runs if s.cpu_seconds is not None] for name, runs in samples.items()
     }
-    result = []
+    result: list[Row] = []
     for each in contestants:
         runs = samples[each.name]
         ratios = {label: _ratio_to(start, times, each.name) for label, start in baselines.items()}
@@ -41,7 +48,7 @@ def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[st
                 "dtype": each.dtype,
                 "threads": each.threads,
                 "drafted": None if runs[-1].paths is None else len(runs[-1].paths),
-                "tokens_per_second": median_rate([s.tokens for s in runs], times[each.name]),
+                "tokens_per_second": median(s.tokens / s.seconds for s in runs),
                 "ratio": ratios,
                 "processor_time_ratio": cpu_ratios,
                 "tokens_per_call": tokens / calls,
@@ -49,6 +56,9 @@ def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[st
                 "peak_bytes": memory.get(each.name),
             }
         )
+        if each.name in limits:
+            share = result[-1]["tokens_per_second"] / limits[each.name]["tokens_per_second"]
+            result[-1]["bandwidth_share"] = share
     return result
 
 
@@ -56,7 +66,7 @@ def _ratio_to(start: str, times: Mapping[str, Sequence[float]], name: str) -> di
     baseline = next((other for other in times if other.startswith(start)), None)
     if baseline is None or not times[name]:
         return None
-    return paired_ratio(times[baseline], times[name])._asdict()
+    return paired_ratio(times[baseline], times[name])
 
 
 def _per_round(samples: Sequence[Sample]) -> dict[str, float] | None:
@@ -107,16 +117,9 @@ def _ratio(ratio: Mapping[str, float] | None) -> str:
     return f"{ratio['value']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
 
 
-class Ratio(NamedTuple):
-    """A ratio of speeds and its 95% interval. The interval's ends are NaN for a single pair of runs."""
-
-    value: float
-    low: float
-    high: float
-
-
-def paired_ratio(baseline: Sequence[float], seconds: Sequence[float]) -> Ratio:
-    """The median of baseline / seconds over pairs of runs, with a bootstrap percentile interval.
+def paired_ratio(baseline: Sequence[float], seconds: Sequence[float]) -> dict[str, float]:
+    """The median of baseline / seconds over pairs of runs, `value`, and `low` and `high`, the ends of its 95%
+    bootstrap percentile interval, which are NaN for a single pair of runs.
 
     baseline, seconds: times of runs, in the same order of prompts and repeats. ValueError if they are empty
     or of different lengths.
@@ -125,12 +128,7 @@ def paired_ratio(baseline: Sequence[float], seconds: Sequence[float]) -> Ratio:
         raise ValueError(f"{len(baseline)} and {len(seconds)} runs can't be compared in pairs")
     ratios = np.divide(baseline, seconds)
     if len(ratios) == 1:
-        return Ratio(float(ratios[0]), float("nan"), float("nan"))
+        return {"value": float(ratios[0]), "low": float("nan"), "high": float("nan")}
     resamples = np.random.default_rng(0).integers(len(ratios), size=(RESAMPLES, len(ratios)))
     low, high = np.quantile(np.median(ratios[resamples], axis=1), (0.025, 0.975))
-    return Ratio(float(np.median(ratios)), float(low), float(high))
-
-
-def median_rate(tokens: Sequence[int], seconds: Sequence[float]) -> float:
-    """The median over runs of tokens per second."""
-    return median(n / s for n, s in zip(tokens, seconds, strict=True))
+    return {"value": float(np.median(ratios)), "low": float(low), "high": float(high)}

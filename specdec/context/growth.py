@@ -85,8 +85,10 @@ class _Queue:
             self.push(parent * self.average[index], owner, index, parent, depth)
 
 
-def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[list[Branch], list[Branch]]:
-    """Plan the k nodes under `root` that are most likely to be accepted, no deeper than `depth`.
+def plan(
+    roots: Sequence[Branch], k: int, depth: int, average: Sequence[float]
+) -> tuple[list[Branch], list[Branch]]:
+    """Plan the k nodes below `roots` that are most likely to be accepted, no deeper than `depth`.
 
     Returns two lists: the planned nodes that are drafted already, and the drafted nodes with planned but
     undrafted children, which must be scored next. If the second list is empty, the first one is the tree.
@@ -94,7 +96,8 @@ def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[li
     """
     queue, unscored = _Queue(average, depth), {}
     branches: list[Branch] = []  # at most k branches
-    _push_children(queue, root)
+    for root in roots:
+        _push_children(queue, root)
     for probability, owner, index, parent, level in queue.popped(k):
         if isinstance(owner, Branch) and index < 0:
             branches.append(owner)
@@ -185,16 +188,3 @@ def _chosen(
             push(node, child + 1, parent * (1 - untested[node][child]))
         queue.push_unseen(None, 0, probability, level + 1)
     return chosen
-
-
-def worth_scoring(nodes: Sequence[Branch], k: int, depth: int, average: Sequence[float]) -> list[Branch]:
-    """The nodes of a level that get children if k more nodes are planned. depth: the levels below."""
-    queue, chosen = _Queue(average, depth), {}
-    for node in nodes:
-        queue.push_unseen(node, 0, node.acceptance, 1)
-    for probability, owner, index, parent, level in queue.popped(k):
-        if owner is not None:
-            chosen[id(owner)] = owner
-        queue.push_unseen(owner, index + 1, parent, level)
-        queue.push_unseen(None, 0, probability, level + 1)
-    return [node for node in nodes if id(node) in chosen]

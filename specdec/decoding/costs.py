@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import accumulate
 from statistics import quantiles
 from typing import Any
@@ -25,71 +25,54 @@ _FAR = 32
 """If only one number of rows was measured, a time is also assumed for a pass with this many more rows."""
 
 
-class ForwardCost:
-    """The seconds of a forward pass over n tokens that follow a cached text. They are measured for a few n,
-    and linearly interpolated in between.
-
-    They never fall as n grows: each n gets at least the seconds of every smaller measured n.
-    """
-
-    def __init__(self, seconds_by_count: Mapping[int, Sequence[float]]):
-        self._counts = sorted(seconds_by_count)
-        lowest = [undisturbed(seconds_by_count[n]) for n in self._counts]
-        self._seconds = list(accumulate(lowest, max))
-
-    @property
-    def table(self) -> dict[int, float]:
-        """The seconds for each measured number of tokens."""
-        return dict(zip(self._counts, self._seconds, strict=True))
-
-    def seconds(self, count: float) -> float:
-        """Seconds of a forward pass over this many tokens."""
-        counts, seconds = self._counts, self._seconds
-        if len(counts) == 1 or count <= counts[0]:
-            return seconds[0]
-        right = min(bisect_left(counts, count), len(counts) - 1)
-        share = (count - counts[right - 1]) / (counts[right] - counts[right - 1])
-        return seconds[right - 1] + share * (seconds[right] - seconds[right - 1])
-
-
 class JointCost:
-    """The seconds of one forward pass over rows of several texts, interpolated linearly between the
-    measured numbers of texts.
+    """The seconds of one forward pass over rows of several texts, interpolated linearly between the measured
+    numbers of texts and of rows.
 
-    by_texts: for each measured number of texts, the seconds by the number of rows that each text has.
+    tables: for each measured number of texts, the seconds by the number of rows that each text has. They
+    never fall as rows are added: each number gets at least the seconds of every smaller measured number.
     """
 
-    def __init__(self, by_texts: Mapping[int, ForwardCost]):
-        self._texts = sorted(by_texts)
-        self._costs = dict(by_texts)
-        self._table: dict[tuple[int, float], float] = {}
-
-    @property
-    def tables(self) -> dict[int, dict[int, float]]:
-        """For each measured number of texts: the seconds by the number of rows that each text has."""
-        return {texts: self._costs[texts].table for texts in self._texts}
+    def __init__(self, tables: Mapping[int, Mapping[int, float]]):
+        self.tables: dict[int, dict[int, float]] = {}
+        for texts in sorted(tables):
+            rows = sorted(tables[texts])
+            rising = accumulate((tables[texts][each] for each in rows), max)
+            self.tables[texts] = dict(zip(rows, rising, strict=True))
+        self._known: dict[tuple[int, float], float] = {}
 
     def seconds(self, texts: int, rows: float) -> float:
         """Seconds of one forward pass that `texts` texts share, with `rows` rows in total; 0 for no text."""
         if texts == 0:
             return 0.0
-        seconds = self._table.get((texts, rows))
-        if seconds is None:
-            seconds = self._table[texts, rows] = self._seconds(texts, rows - texts)
-        return seconds
+        if (texts, rows) not in self._known:
+            self._known[texts, rows] = self._seconds(texts, rows - texts)
+        return self._known[texts, rows]
 
     def _seconds(self, texts: int, more: float) -> float:
         """Computes the result of `seconds`. more: the total number of rows minus the number of texts."""
-        if len(self._texts) == 1:
-            return self._costs[self._texts[0]].seconds((texts + more) / self._texts[0])
-        right = min(max(bisect_left(self._texts, texts), 1), len(self._texts) - 1)
-        fewer, more_texts = self._texts[right - 1 : right + 1]
-        low, high = (self._costs[number].seconds(1 + more / number) for number in (fewer, more_texts))
+        measured = [*self.tables]
+        if len(measured) == 1:
+            return _interpolated(self.tables[measured[0]], (texts + more) / measured[0])
+        right = min(max(bisect_left(measured, texts), 1), len(measured) - 1)
+        fewer, more_texts = measured[right - 1 : right + 1]
+        low, high = (_interpolated(self.tables[number], 1 + more / number) for number in (fewer, more_texts))
         low = min(low, high)  # other work on the machine only adds to times
         between = low + (texts - fewer) / (more_texts - fewer) * (high - low)
         if texts < fewer:  # fewer texts than measured take at least a proportional part
             return max(between, low * texts / fewer)
         return between if texts <= more_texts else min(between, high * texts / more_texts)
+
+
+def _interpolated(table: Mapping[int, float], count: float) -> float:
+    """The seconds for this number of rows, from a table in rising order of rows. Beyond the table's end they
+    grow as between its last two numbers."""
+    counts = [*table]
+    if len(counts) == 1 or count <= counts[0]:
+        return table[counts[0]]
+    right = min(bisect_left(counts, count), len(counts) - 1)
+    below, above = counts[right - 1 : right + 1]
+    return table[below] + (count - below) / (above - below) * (table[above] - table[below])
 
 
 @dataclass(frozen=True)
@@ -111,27 +94,14 @@ class Overhead:
 class RoundCost:
     """Seconds of a round of several texts, which share the forward passes of target and draft.
 
-    overheads: the overhead of each text, by the number of texts. most_repeated: the largest number of
-    accepted tokens that the target reads a second time after a rejection.
+    overhead: of each text. most_repeated: the largest number of accepted tokens that the target reads a
+    second time after a rejection.
     """
 
     target: JointCost
     draft: JointCost
-    overheads: Mapping[int, Overhead]
+    overhead: Overhead
     most_repeated: int = 0
-
-    def overhead(self, texts: int) -> Overhead:
-        """The overhead of one text if this many texts are decoded together.
-
-        It is interpolated so that the overheads of all texts together are linear in the number of texts.
-        """
-        fewest, most = min(self.overheads), max(self.overheads)
-        if fewest == most:
-            return self.overheads[most]
-        share = (texts - fewest) / (most - fewest)
-        ends = zip(astuple(self.overheads[fewest]), astuple(self.overheads[most]), strict=True)
-        together = ((fewest * low, most * high) for low, high in ends)
-        return Overhead(*(max(a + share * (b - a), min(a, b)) / texts for a, b in together))
 
 
 def work_of(round: Round) -> tuple[int, int]:
@@ -186,7 +156,7 @@ class RoundTimes:
         compared = {key: seconds for key, seconds in self._target.items() if self._has_enough(key[0])}
         target = _joint(compared or self._target, 1.0)
         draft = _joint(self._draft, _DRAFT * target.seconds(1, 1))
-        return RoundCost(target, draft, {1: self._overhead()}, most_repeated)
+        return RoundCost(target, draft, self._overhead(), most_repeated)
 
     def _keep(self, times: dict[Any, deque[float]], key: Any, seconds: float) -> None:
         times.setdefault(key, deque(maxlen=self._window)).append(seconds)
@@ -224,8 +194,8 @@ def _rising(seconds: Mapping[int, float]) -> dict[int, float]:
     return dict(zip(rows, accumulate((seconds[each] for each in rows), min), strict=True))
 
 
-def _extended(times: Mapping[int, float], texts: int) -> ForwardCost:
-    """The cost of a forward pass that this many texts share, by the number of rows that each text has in it.
+def _extended(times: Mapping[int, float], texts: int) -> dict[int, float]:
+    """The seconds of a forward pass that this many texts share, by the number of rows that each text has.
 
     times: the measured seconds by that number of rows. The time for one row is assumed if it was not
     measured. If only one number of rows was measured, the time for more rows is assumed too.
@@ -233,7 +203,7 @@ def _extended(times: Mapping[int, float], texts: int) -> ForwardCost:
     table, fewest = {**times}, min(times)
     for rows in (1, *((fewest + _FAR,) if len(times) == 1 else ())):
         table.setdefault(rows, times[fewest] * _assumed(texts * rows) / _assumed(texts * fewest))
-    return ForwardCost({rows: [seconds] for rows, seconds in table.items()})
+    return table
 
 
 def _assumed(rows: int) -> float:

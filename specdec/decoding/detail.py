@@ -83,15 +83,20 @@ def verified_steps(
     for depth, (row, (token_id, kind)) in enumerate(zip(rows, decided, strict=True)):
         children = [drafted.token_ids[child] for child in topology.children[row]]
         attempts = [attempt for attempt in verdict.attempts if deciding[attempt.row] == row]
-        raced = _Raced(noise.race(topology.path(row)), log_p, drafted.log_q, row)
+        race, log_q = noise.race(topology.path(row)), drafted.log_q
+        # drafting and verification used exactly these weights, from which log_p may differ by rounding
+        (under_p,) = race.arrivals(race_weights(log_p, row)[None], LEADING)
+        weights = race_weights(log_q, row)
+        under_q = [] if weights is None else race.arrivals(weights[None], LEADING)[0]
+        tokens = sorted({*under_p, *under_q, *children, token_id})
         position = noise.position + depth
         steps.append(
             Step(
                 path=topology.path(row),
                 position=position,
-                leading=raced.leading([*children, token_id], texts),
-                winner_q=raced.under_q[0] if raced.under_q else None,
-                winner_p=raced.under_p[0],
+                leading=_leading(race, log_p[row], log_q[row], tokens, texts),
+                winner_q=under_q[0] if under_q else None,
+                winner_p=under_p[0],
                 trials=tuple(_trial(attempt, drafted) for attempt in attempts),
                 token_id=token_id,
                 kind=kind,
@@ -133,27 +138,15 @@ def _common(log_p: Tensor, log_q: Tensor) -> float:
     return total
 
 
-class _Raced:
-    """The race of one row under P, and under Q if the row has q. log_p, log_q: by row, [vocabulary] each.
-
-    under_p, under_q: the first arrivals under P and under Q, in order.
-    """
-
-    def __init__(self, race: Race, log_p: Sequence[Tensor], log_q: Sequence[Tensor | None], row: int):
-        self._race, self._log_p, self._log_q = race, log_p[row], log_q[row]
-        # drafting and verification used exactly these weights, from which log_p may differ by rounding
-        (self.under_p,) = race.arrivals(race_weights(log_p, row)[None], LEADING)
-        q = race_weights(log_q, row)
-        self.under_q = [] if q is None else race.arrivals(q[None], LEADING)[0]
-
-    def leading(self, also: Sequence[int], texts: TokenTexts) -> tuple[Arrival, ...]:
-        """The records of the first arrivals and of the tokens in `also`, in the order of arrival under P."""
-        tokens = sorted({*self.under_p, *self.under_q, *also})
-        log_p = _indexed(self._log_p)[tokens].tolist()
-        log_q = [None] * len(tokens) if self._log_q is None else _indexed(self._log_q)[tokens].tolist()
-        arrivals = map(partial(_arrival, texts), tokens, self._race.log_e(tokens), log_q, log_p)
-        never = math.inf
-        return tuple(sorted(arrivals, key=lambda each: never if each.arrival_p is None else each.arrival_p))
+def _leading(
+    race: Race, log_p: Tensor, log_q: Tensor | None, tokens: Sequence[int], texts: TokenTexts
+) -> tuple[Arrival, ...]:
+    """The records of these tokens in a race, in the order of arrival under P. log_p, log_q: [vocabulary]."""
+    p = _indexed(log_p)[tokens].tolist()
+    q = [None] * len(tokens) if log_q is None else _indexed(log_q)[tokens].tolist()
+    arrivals = map(partial(_arrival, texts), tokens, race.log_e(tokens), q, p)
+    never = math.inf
+    return tuple(sorted(arrivals, key=lambda each: never if each.arrival_p is None else each.arrival_p))
 
 
 def _arrival(texts: TokenTexts, token_id: int, log_e: float, log_q: float | None, log_p: float) -> Arrival:

@@ -69,18 +69,10 @@ def with_repeated(
 
     nodes: the nodes of the tree, which every text has.
     """
-    if not costs.most_repeated:
+    if not costs.most_repeated or not nodes:
         return round
-    rows = texts * _rows(_tree(nodes), acceptance, costs)
-    return round._replace(target=costs.target.seconds(texts, rows))
-
-
-def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
-    """The number of rows of one text in the target's forward pass on this tree, including the average number
-    of tokens that are read again."""
-    repeats = costs.most_repeated and tree.num_draft_tokens
-    repeated = repeated_tokens(acceptance, tree, costs.most_repeated) if repeats else 0.0
-    return 1 + tree.num_draft_tokens + repeated
+    repeated = repeated_tokens(acceptance, _tree(nodes), costs.most_repeated)
+    return round._replace(target=costs.target.seconds(texts, texts * (1 + len(nodes) + repeated)))
 
 
 def repeated_tokens(acceptance: np.ndarray, tree: Topology, most: float) -> float:

@@ -90,7 +90,7 @@ def rounds(
     texts: the number of texts that share the forward passes. copies: the number of texts that have each node
     in their tree. Each level costs one forward pass of the draft over the parents of its nodes, in all texts.
     """
-    over = costs.overhead(texts)
+    over = costs.overhead
     tokens, rows, draft, rest = float(texts), texts, 0.0, texts * over.empty
     # for each depth: the number of nodes that get children, and of the texts that these nodes belong to
     parents, drafting = Counter[int](), Counter[int]()
@@ -149,6 +149,13 @@ def tree(paths: tuple[Path, ...]) -> Topology:
     return Topology(paths)
 
 
+def nodes_of(acceptance: np.ndarray, tree: Topology) -> list[DraftNode]:
+    """The nodes of a tree in level order. acceptance: by child index."""
+    probabilities = node_acceptance(acceptance, tree)[1:]
+    pairs = zip(tree.paths, ((), *tree.paths), probabilities, strict=False)
+    return [DraftNode(path, chance, chance, len(path) > len(previous)) for path, previous, chance in pairs]
+
+
 def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, texts: int) -> Price:
     """The price of a further level of this tree, for a draft model that may stop: the number of tokens that
     decoding writes in the time of one level. Also the price of a node, and the first child's acceptance.
@@ -156,11 +163,9 @@ def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, tex
     acceptance: for each child index, the probability R that this child is accepted. texts: the number of
     texts that share the forward passes, all with this tree.
     """
-    probabilities = node_acceptance(acceptance, tree)[1:]
-    pairs = zip(tree.paths, ((), *tree.paths), probabilities, strict=False)
-    nodes = [DraftNode(path, chance, chance, len(path) > len(previous)) for path, previous, chance in pairs]
+    nodes = nodes_of(acceptance, tree)
     plain, *_, drafting = rounds(nodes, costs, texts, texts)
-    over, rate = costs.overhead(texts), drafting.rate
+    over, rate = costs.overhead, drafting.rate
     row = (drafting.target - plain.target) / len(nodes) / texts
     forward = costs.draft.seconds(texts, texts) / texts
     return Price(rate * (forward + over.level), rate * (row + over.node), float(acceptance[0]))

@@ -1,9 +1,9 @@
 """Speculative decoding: draft, evaluate, verify, one `Round` per target call.
 
     for round in stream(pair, "Once upon a time", method="ersd", topology=sequence(4), seed=0):
-`engine` does the work of a round. This module checks the arguments, and keeps the run's record.
+        print(round.text)
 
-`engine` does the work of a round; this module checks the arguments and keeps the record.
+`engine` does the work of a round. This module checks the arguments, and keeps the run's record.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from specdec.context import ContextTree
 from specdec.context.features import WIDTH
-from specdec.context.growth import Branch, child_counts, plan, worth_scoring
+from specdec.context.growth import Branch, child_counts, plan
 from specdec.drafters.base import only_root
 from specdec.drafters.model import DraftSession
 from specdec.methods import Drafted
@@ -44,7 +44,7 @@ class ContextDrafter(DraftSession):
         unscored = [root]
         while True:
             self._raced_ersd(unscored, logits, noise)
-            branches, unscored = plan(root, self.k, depth, self.acceptance.average)
+            branches, unscored = plan([root], self.k, depth, self.acceptance.average)
             if not unscored:
                 return branches
             logits = yield from self._score(unscored)
@@ -74,8 +74,8 @@ class ContextDrafter(DraftSession):
             for node, row, number, rate in zip(level, tokens.tolist(), counts, rates, strict=True):
                 children += node.drafted(row[:number], rate)
             branches += children
-            room = self.k - len(branches)
-            level = worth_scoring(children, room, depth - above - 1, self.acceptance.average)
+            unscored = {*plan(children, self.k - len(branches), depth, self.acceptance.average)[1]}
+            level = [node for node in children if node in unscored]
             if not level:
                 break
             logits = yield from self._score(level)

@@ -23,9 +23,11 @@ from specdec.drafters import NGram
 from specdec.ecosystem.arguments import UNASKED_TOKENS, check_supported, hand_over, prompts_of
 from specdec.ecosystem.output import SpeculativeOutput
 from specdec.ecosystem.processors import check_processors
-from specdec.ecosystem.requests import RowOptions, Rows
+from specdec.ecosystem.requests import Rows
 from specdec.ecosystem.wrapped import wrapped_pair
+from specdec.probs import Sampling
 from specdec.race import checked_seed, derived_seed
+from specdec.settings import RunSettings
 from specdec.topology import Topology, sequence
 
 if TYPE_CHECKING:
@@ -70,73 +72,63 @@ def custom_generate(
     check_processors(logits_processor)
     limit = _limit(generation_config, pair.target.context_length, input_ids.shape[1])
     returns = generation_config.return_dict_in_generate
-    options = RowOptions(
-        method=method,
-        topology=_topology(topology, generation_config, drafting),
+    settings = RunSettings(
+        method,
+        limit - input_ids.shape[1],
+        Sampling(temperature=1 if generation_config.do_sample else 0),
         drafter="model" if generation_config.prompt_lookup_num_tokens is None else NGram(),
-        max_new_tokens=limit - input_ids.shape[1],
-        do_sample=bool(generation_config.do_sample),
-        seeds=_seeds(seed, len(prompts)),
-        scored=bool(returns and (generation_config.output_scores or generation_config.output_logits)),
     )
-    rows = Rows(pair, prompts, logits_processor, options)
-    loop = _Loop(rows, logits_processor, stopping_criteria, generation_config, streamer)
-    sequences = loop.run(input_ids, limit)
+    tree, seeds = _topology(topology, generation_config, drafting), _seeds(seed, len(prompts))
+    scored = bool(returns and (generation_config.output_scores or generation_config.output_logits))
+    rows = Rows(pair, prompts, logits_processor, settings, tree, seeds, scored)
+    parts = logits_processor, stopping_criteria, generation_config, streamer
+    sequences, scores, logits = _looped(rows, input_ids, limit, *parts)
     if not returns:
         return sequences
-    return SpeculativeOutput.of(sequences, loop.scores, loop.logits, rows.generations)
+    records = tuple(rows.generations)
+    acceptance = tuple(record.acceptance for record in records)
+    output: Any = {"sequences": sequences, "scores": scores, "logits": logits}
+    return SpeculativeOutput(**output, generations=records, acceptance=acceptance)
 
 
 hand_over(custom_generate)
 
 
-class _Loop:
-    """transformers' loop over the tokens of all rows.
+Scores = tuple[Tensor, ...] | None
+"""An entry [rows, vocabulary] for each new token; None if they were not requested."""
 
-    scores, logits: tuples with an entry [rows, vocabulary] for each new token; None if not requested.
-    """
 
-    def __init__(
-        self,
-        rows: Rows,
-        processors: LogitsProcessorList,
-        criteria: StoppingCriteriaList,
-        config: GenerationConfig,
-        streamer: BaseStreamer | None,
-    ):
-        self._rows, self._streamer = rows, streamer
-        self._processors: Callable[..., Tensor] = processors
-        self._criteria: Callable[..., Tensor] = criteria
-        self._pad = config._pad_token_tensor if _eos_ids(criteria) else None
-        returns = config.return_dict_in_generate
-        self.scores: tuple[Tensor, ...] | None = () if returns and config.output_scores else None
-        self.logits: tuple[Tensor, ...] | None = () if returns and config.output_logits else None
-
-    def run(self, input_ids: Tensor, limit: int) -> Tensor:
-        """Decode; return the ids [rows, n] of the prompts and their new tokens. limit: the largest n."""
-        unfinished = torch.ones(len(input_ids), dtype=torch.long, device=input_ids.device)
-        while unfinished.any() and input_ids.shape[1] < limit:
-            active = unfinished if self._pad is not None else torch.ones_like(unfinished)
-            tokens = torch.tensor(self._rows.next_tokens(active.tolist()), device=input_ids.device)  # [rows]
-            self._score(input_ids)
-            if self._pad is not None:
-                tokens = tokens * unfinished + self._pad.to(tokens.device) * (1 - unfinished)
-            input_ids = torch.cat([input_ids, tokens[:, None]], -1)
-            unfinished = unfinished & ~self._criteria(input_ids, self.scores)
-            if self._streamer is not None:
-                self._streamer.put(tokens.cpu())
-        if self._streamer is not None:
-            self._streamer.end()
-        return input_ids
-
-    def _score(self, input_ids: Tensor) -> None:
-        if self.scores is None and self.logits is None:
-            return
-        logits = self._rows.logits().to(torch.float32)  # [rows, vocabulary]
-        if self.logits is not None:
-            self.logits += (logits.clone(),)
-        if self.scores is not None:
-            self.scores += (self._processors(input_ids, logits),)
+def _looped(
+    rows: Rows,
+    input_ids: Tensor,
+    limit: int,
+    processors: Callable[..., Tensor],
+    criteria: StoppingCriteriaList,
+    config: GenerationConfig,
+    streamer: BaseStreamer | None,
+) -> tuple[Tensor, Scores, Scores]:
+    """transformers' loop: the ids [rows, n] of the prompts and new tokens, scores and logits. limit: of n."""
+    stops: Callable[..., Tensor] = criteria
+    pad = config._pad_token_tensor if _eos_ids(criteria) else None
+    scores: Scores = () if config.return_dict_in_generate and config.output_scores else None
+    logits: Scores = () if config.return_dict_in_generate and config.output_logits else None
+    unfinished = torch.ones(len(input_ids), dtype=torch.long, device=input_ids.device)
+    while unfinished.any() and input_ids.shape[1] < limit:
+        active = torch.ones_like(unfinished) if pad is None else unfinished
+        tokens = torch.tensor(rows.next_tokens(active.tolist()), device=input_ids.device)  # [rows]
+        if logits is not None:
+            logits += (rows.logits().to(torch.float32),)
+        if scores is not None:
+            scores += (processors(input_ids, rows.logits().to(torch.float32)),)
+        if pad is not None:
+            tokens = tokens * unfinished + pad.to(tokens.device) * (1 - unfinished)
+        input_ids = torch.cat([input_ids, tokens[:, None]], -1)
+        unfinished = unfinished & ~stops(input_ids, scores)
+        if streamer is not None:
+            streamer.put(tokens.cpu())
+    if streamer is not None:
+        streamer.end()
+    return input_ids, scores, logits
 
 
 def _draft(

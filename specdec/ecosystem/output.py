@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from transformers.generation import GenerateDecoderOnlyOutput
 
@@ -21,16 +19,3 @@ class SpeculativeOutput(GenerateDecoderOnlyOutput):
 
     generations: tuple[Generation, ...] | None = None
     acceptance: tuple[Acceptance, ...] | None = None
-
-    @classmethod
-    def of(
-        cls, sequences: Any, scores: Any, logits: Any, generations: Sequence[Generation]
-    ) -> SpeculativeOutput:
-        """The output with these records, and with the acceptance that they show."""
-        return cls(
-            sequences=sequences,
-            scores=scores,
-            logits=logits,
-            generations=tuple(generations),
-            acceptance=tuple(generation.acceptance for generation in generations),
-        )

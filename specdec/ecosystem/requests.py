@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from copy import copy
-from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +13,6 @@ from transformers import LogitsProcessorList
 from specdec.context import ContextTree
 from specdec.decoding.batch import Batch
 from specdec.decoding.run import Run
-from specdec.drafters import NGram
 from specdec.ecosystem.arguments import Prompt
 from specdec.ecosystem.memory import Process, Watched
 from specdec.ecosystem.processors import NATIVE, ProcessedModel, native_sampling, processes_of_rows
@@ -25,22 +23,6 @@ from specdec.topology import Topology
 from specdec.trace import Generation
 
 
-class RowOptions(NamedTuple):
-    """The settings with which the rows of a batch are decoded.
-
-    drafter: "model" for the draft model, or the drafter that replaces it. seeds: one for each row. scored:
-    whether the target's logits of all tokens are stored.
-    """
-
-    method: str
-    topology: Topology | ContextTree | str | None
-    drafter: NGram | Literal["model"]
-    max_new_tokens: int
-    do_sample: bool
-    seeds: Sequence[int]
-    scored: bool
-
-
 class Rows:
     """One run for each row of a batch, and the tokens of each run that the caller has not taken yet.
 
@@ -49,24 +31,33 @@ class Rows:
     """
 
     def __init__(
-        self, pair: ModelPair, prompts: Sequence[Prompt], processors: LogitsProcessorList, options: RowOptions
+        self,
+        pair: ModelPair,
+        prompts: Sequence[Prompt],
+        processors: LogitsProcessorList,
+        settings: RunSettings,
+        topology: Topology | ContextTree | str | None,
+        seeds: Sequence[int],
+        scored: bool,
     ):
-        sampling = native_sampling(processors, options.do_sample)
-        self._scored: list[list[Tensor]] | None = [[] for _ in prompts] if options.scored else None
+        """settings: of all rows; their temperature is 0 unless tokens are sampled. seeds: one for each row.
+        scored: whether the target's logits of all tokens are stored."""
+        sampling = native_sampling(processors, settings.sampling.temperature > 0)
+        self._scored: list[list[Tensor]] | None = [[] for _ in prompts] if scored else None
         self._count = 0
         self._ahead: list[deque[int]] = [deque() for _ in prompts]
         pairs = [pair] * len(prompts)
-        if sampling is None or options.scored:
+        if sampling is None or scored:
             processes = [None] * len(prompts) if sampling else processes_of_rows(processors, prompts)
             pairs = [
                 self._pair_of_row(pair, row, process, len(prompt.text_ids))
                 for row, (process, prompt) in enumerate(zip(processes, prompts, strict=True))
             ]
-        topology = _topology(pair, prompts[0], processors, options)
-        distribution = sampling or Sampling(temperature=1 if options.do_sample else 0)
+        tree = _topology(pair, prompts[0], processors, settings, topology)
+        settings = settings._replace(sampling=sampling or settings.sampling)
         self._runs = [
-            Run(own, prompt.text_ids, _settings(options, distribution, seed), topology)
-            for own, prompt, seed in zip(pairs, prompts, options.seeds, strict=True)
+            Run(own, prompt.text_ids, settings._replace(seed=seed), tree)
+            for own, prompt, seed in zip(pairs, prompts, seeds, strict=True)
         ]
         self._batch = Batch(pair) if len(prompts) > 1 and pairs[0] is pair else None
         if self._batch is not None:
@@ -131,14 +122,13 @@ class Rows:
 
 
 def _topology(
-    pair: ModelPair, prompt: Prompt, processors: LogitsProcessorList, options: RowOptions
+    pair: ModelPair,
+    prompt: Prompt,
+    processors: LogitsProcessorList,
+    settings: RunSettings,
+    topology: Topology | ContextTree | str | None,
 ) -> Topology | ContextTree:
     """The tree for all rows. For "auto", only processors that a `Sampling` can replace affect the choice."""
     native = LogitsProcessorList(each for each in processors if type(each) in NATIVE)
-    nearest = native_sampling(native, options.do_sample) or Sampling()
-    return Run(pair, prompt.text_ids, _settings(options, nearest, 0), options.topology).topology
-
-
-def _settings(options: RowOptions, sampling: Sampling, seed: int) -> RunSettings:
-    settings = RunSettings(options.method, options.max_new_tokens, sampling, seed, False)
-    return settings._replace(drafter=options.drafter)
+    nearest = native_sampling(native, settings.sampling.temperature > 0) or Sampling()
+    return Run(pair, prompt.text_ids, settings._replace(sampling=nearest, seed=0), topology).topology

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from specdec.decoding.costs import JointCost, Overhead
 from specdec.decoding.fastest import SIZES, chosen
-from specdec.payoff.setups import MOST_DRAFTED, SHAPES, SetUp, changed, cost_of, scaled, with_first
+from specdec.payoff.setups import MOST_DRAFTED, SHAPES, SetUp, changed, scaled, with_first
 from specdec.trace import Candidate
 
 ERROR = 0.02
@@ -149,8 +149,8 @@ def _fewer_rejected(setup: SetUp, share: float) -> SetUp:
 
 def _cheaper_draft(setup: SetUp, share: float) -> SetUp:
     costs = setup.costs
-    overheads = {texts: replace(over, level=share * over.level) for texts, over in costs.overheads.items()}
-    return setup._replace(costs=replace(costs, draft=scaled(costs.draft, share), overheads=overheads))
+    overhead = replace(costs.overhead, level=share * costs.overhead.level)
+    return setup._replace(costs=replace(costs, draft=scaled(costs.draft, share), overhead=overhead))
 
 
 def _cheaper_rows(setup: SetUp, share: float) -> SetUp:
@@ -160,15 +160,12 @@ def _cheaper_rows(setup: SetUp, share: float) -> SetUp:
     table = {
         rows: one + share * (target.seconds(texts, rows * texts) - one) for rows in range(1, MOST_DRAFTED + 2)
     }
-    return setup._replace(costs=replace(setup.costs, target=JointCost({texts: cost_of(table)})))
+    return setup._replace(costs=replace(setup.costs, target=JointCost({texts: table})))
 
 
 def _less_around(setup: SetUp, share: float) -> SetUp:
-    overheads = {
-        texts: Overhead(*(share * seconds for seconds in astuple(over)))
-        for texts, over in setup.costs.overheads.items()
-    }
-    return setup._replace(costs=replace(setup.costs, overheads=overheads))
+    overhead = Overhead(*(share * seconds for seconds in astuple(setup.costs.overhead)))
+    return setup._replace(costs=replace(setup.costs, overhead=overhead))
 
 
 LIMITS: dict[str, Callable[[SetUp, float], SetUp]] = {

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from specdec.checks import whole
-from specdec.decoding.costs import ForwardCost, JointCost, Overhead, RoundCost
+from specdec.decoding.costs import JointCost, Overhead, RoundCost
 from specdec.decoding.fastest import QUEUE, SIZES
 from specdec.decoding.joint_trees import DraftNode, queue
 
@@ -23,8 +23,8 @@ MOST_DRAFTED = max(SIZES)
 """The number of drafted tokens of the largest tree to choose from."""
 ROWS = (2, 4, 8, 16, 32, 64)
 """The numbers of rows for which a user gives the cost of a target call."""
-NOTHING = {1: Overhead(0.0, 0.0, 0.0, 0.0)}
-"""An overhead of zero: no time outside the two models, for any number of texts."""
+NOTHING = Overhead(0.0, 0.0, 0.0, 0.0)
+"""An overhead of zero: no time outside the two models."""
 _TYPICAL = 4
 """The time outside the two models is stated for a sequence of this many drafted tokens."""
 
@@ -71,7 +71,7 @@ class SetUp(NamedTuple):
     def rest(self) -> float:
         """The time outside the two models that drafting four tokens in a sequence adds to a round, in
         multiples of a target call over one row."""
-        over = self.costs.overhead(self.texts)
+        over = self.costs.overhead
         return (over.drafting + (_TYPICAL - 1) * over.node + _TYPICAL * over.level) / self.call
 
     def as_json(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class SetUp(NamedTuple):
             "acceptance": self.acceptance.tolist(),
             "target": costs.target.tables,
             "draft": costs.draft.tables,
-            "overheads": {texts: asdict(over) for texts, over in costs.overheads.items()},
+            "overheads": {str(self.texts): asdict(costs.overhead)},
             "most_repeated": costs.most_repeated,
             "texts": self.texts,
             "shape": self.shape,
@@ -94,18 +94,16 @@ class SetUp(NamedTuple):
         An entry without a shape has the default shape.
         """
         target, draft = (
-            JointCost({int(texts): cost_of(table) for texts, table in entry[role].items()})
+            {
+                int(texts): {int(rows): time for rows, time in table.items()}
+                for texts, table in entry[role].items()
+            }
             for role in ("target", "draft")
         )
-        overheads = {int(texts): Overhead(**over) for texts, over in entry["overheads"].items()}
-        costs = RoundCost(target, draft, overheads, entry["most_repeated"])
+        overhead = Overhead(**entry["overheads"][str(entry["texts"])])
+        costs = RoundCost(JointCost(target), JointCost(draft), overhead, entry["most_repeated"])
         shape = entry.get("shape", "best")
         return cls(np.array(entry["acceptance"]), costs, entry["texts"], shape)
-
-
-def cost_of(table: Mapping[Any, float]) -> ForwardCost:
-    """The cost of a call, from a table of its times by number of rows."""
-    return ForwardCost({int(rows): [time] for rows, time in table.items()})
 
 
 def roofline(parameters: float, bytes_each: float, bandwidth: float, arithmetic: float) -> JointCost:
@@ -118,7 +116,7 @@ def roofline(parameters: float, bytes_each: float, bandwidth: float, arithmetic:
     reading, row = parameters * bytes_each / bandwidth, 2 * parameters / arithmetic
     # the largest number of rows whose arithmetic takes no longer than the reading
     ridge = max(1, int(reading / row))
-    return JointCost({1: cost_of({n: max(reading, n * row) for n in (1, ridge, ridge + 1, ridge + 2)})})
+    return JointCost({1: {n: max(reading, n * row) for n in (1, ridge, ridge + 1, ridge + 2)}})
 
 
 def with_first(acceptance: np.ndarray, first: float) -> np.ndarray:
@@ -156,15 +154,15 @@ def changed(
     call, costs = setup.call, setup.costs
     if draft_step is not None:
         own = costs.draft.seconds(1, 1)
-        flat = JointCost({1: cost_of({1: draft_step * call})})
+        flat = JointCost({1: {1: draft_step * call}})
         costs = replace(costs, draft=scaled(costs.draft, draft_step * call / own) if own else flat)
     if rows is not None:
         costs = replace(costs, target=_with_rows(setup, rows))
     if rest is not None:
-        over, own = costs.overhead(texts), setup._replace(texts=texts).rest
+        over, own = costs.overhead, setup.rest
         parts = (over.drafting, over.node, over.level)
         added = [rest / own * part for part in parts] if own else [rest * call, 0.0, 0.0]
-        costs = replace(costs, overheads={1: Overhead(over.empty, *added)})
+        costs = replace(costs, overhead=Overhead(over.empty, *added))
     return SetUp(
         setup.acceptance if acceptance is None else with_first(setup.acceptance, acceptance),
         costs,
@@ -190,14 +188,11 @@ def _with_rows(setup: SetUp, rows: Sequence[float]) -> JointCost:
 
     # fewer rows take no longer than more rows
     known = {n: min([time(n), *(time(more) for more in ROWS if more > n)]) for n in target.tables.get(1, ())}
-    return JointCost({1: cost_of(known | {n: time(n) for n in counts})})
+    return JointCost({1: known | {n: time(n) for n in counts}})
 
 
 def scaled(cost: JointCost, factor: float) -> JointCost:
     """The cost with all times multiplied by this factor."""
     return JointCost(
-        {
-            texts: cost_of({rows: factor * time for rows, time in table.items()})
-            for texts, table in cost.tables.items()
-        }
+        {texts: {rows: factor * time for rows, time in table.items()} for texts, table in cost.tables.items()}
     )

@@ -30,7 +30,7 @@ def pair_of_twins() -> specdec.ModelPair:
 
 def joint(seconds):
     """The cost of a forward pass by its rows, whatever texts they belong to."""
-    return costs.JointCost({1: costs.ForwardCost({n: [seconds(n)] for n in range(1, 40)})})
+    return costs.JointCost({1: {n: seconds(n) for n in range(1, 40)}})
 
 
 @pytest.fixture
@@ -205,11 +205,11 @@ def test_what_is_remembered_of_a_pair_is_bounded(monkeypatch):
 
 
 def test_busy_moments_do_not_count_and_more_tokens_never_cost_less():
-    busy = costs.ForwardCost({1: [1.0] * 6 + [50.0] * 2, 5: [2.0] * 6 + [1e3] * 2})
-    falling = costs.ForwardCost({1: [1.0], 2: [3.0], 5: [2.0]})
+    assert costs.undisturbed([1.0] * 6 + [50.0] * 2) == 1.0
+    rising, falling = (costs.JointCost({1: table}) for table in ({1: 1.0, 5: 2.0}, {1: 1.0, 2: 3.0, 5: 2.0}))
     # beyond the last measured number, the cost grows as between the last two
-    assert [busy.seconds(n) for n in (1, 3, 5, 9)] == [1.0, 1.5, 2.0, 3.0]
-    assert [falling.seconds(n) for n in (1, 2, 3, 5)] == [1.0, 3.0, 3.0, 3.0]
+    assert [rising.seconds(1, n) for n in (1, 3, 5, 9)] == [1.0, 1.5, 2.0, 3.0]
+    assert [falling.seconds(1, n) for n in (1, 2, 3, 5)] == [1.0, 3.0, 3.0, 3.0]
 
 
 def test_times_of_rounds_tell_what_rounds_cost():
@@ -226,7 +226,7 @@ def test_times_of_rounds_tell_what_rounds_cost():
     cost = times.costs()
     assert [cost.target.seconds(1, n) for n in (1, 5, 10)] == pytest.approx([11, 15, 20])
     assert cost.draft.seconds(1, 1) == pytest.approx(3)
-    over = cost.overhead(1)
+    over = cost.overhead
     assert (over.empty, over.drafting, over.node) == pytest.approx((1, 0.5, 0.5))
 
 

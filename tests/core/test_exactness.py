@@ -1,6 +1,7 @@
-"""The text has the target's own distribution: by exhaustive enumeration, by identity, and by χ² tests.
+"""The text of whole decodes has the target's own distribution: by identity, and by χ² tests.
 
-Their negative controls are in `test_losslessness.py`: the χ² test of whole decodes catches every known fault.
+`tests/rules/test_other_rules.py` enumerates in rationals: the plain form of each rule is exact, and the
+decoder makes the same decisions. The negative controls are in `test_losslessness.py`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ import pytest
 import torch
 
 import specdec
-from specdec.decoding import engine
-from specdec.exactness.losslessness import joint_distribution
+from specdec.exactness.losslessness import Check, joint_distribution
 from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
-from specdec.race import Stream, log_exponentials, noise, race_of, races, uniform
+from specdec.race import Stream, keys, log_exponentials, noise, races, uniform
 from specdec.race import sparse as sparse_race
-from specdec.topology import batch, sequence, simple, specinfer
+from specdec.topology import Topology, batch, sequence, simple, specinfer
 from tests.helpers.distributions import (
     FALSE_ALARM,
     OTHER_RULES,
@@ -31,30 +31,6 @@ from tests.helpers.distributions import (
     random_table,
 )
 from tests.helpers.texts import ersd_as_plain
-
-
-class TabulatedRaces:
-    table: torch.Tensor
-
-    def __init__(self, seed, *_):
-        self.seed = seed
-
-    def forget(self, position):
-        pass
-
-    def at(self, position):
-        return race_of(self.table[position].log())
-
-
-def test_ersd_equals_race_decoding_on_every_combination_of_races(monkeypatch):
-    pair, settings = markov_pair(3, seed=2), {"max_new_tokens": 3, "seed": 0}
-    monkeypatch.setattr(engine, "Races", TabulatedRaces)
-    orders = list(itertools.permutations([0.3, 1.0, 2.5]))
-    for combination in itertools.product(orders, repeat=3):
-        TabulatedRaces.table = torch.tensor([orders[0], *combination, orders[0], orders[0]])
-        plain = specdec.generate(pair, [0], method="ar", **settings).token_ids
-        for topology in (simple(), sequence(2), batch(2), batch(3), TREE):
-            assert specdec.generate(pair, [0], topology=topology, **settings).token_ids == plain
 
 
 @pytest.mark.parametrize(
@@ -159,14 +135,6 @@ def test_ersd_is_drafter_invariant_over_drafts_and_topologies(order):
     ersd_as_plain(pair, [1, 2], shapes, [order], max_new_tokens=200)
 
 
-@pytest.mark.parametrize("method", ["gsd", "ersd"])
-def test_a_token_without_draft_probability_is_never_drafted(method):
-    pair = pair_of([0.25] * 4, [0.5, 0.5, 0.0, 0.0])
-    g = specdec.generate(pair, [0], method=method, topology=batch(4), max_new_tokens=100, seed=0)
-    assert all(node.token_id in (0, 1) for round in g.rounds for node in round.nodes)
-    assert all(len(round.nodes) <= 2 for round in g.rounds)
-
-
 def test_noise_of_neighbouring_positions_and_seeds_is_independent():
     """The correlation of uniform noise is below 5 standard errors (a false alarm has probability below
     1e-6)."""
@@ -175,3 +143,75 @@ def test_noise_of_neighbouring_positions_and_seeds_is_independent():
     shifted = e.roll(512)
     for x in (other, shifted, e.roll(1)):
         assert abs(float(torch.corrcoef(torch.stack([e, x]))[0, 1])) < 5 / math.sqrt(len(e))
+
+
+BEYOND_DOUBT = 1e-12
+"""A fault's p-value from which on more decodes would tell nothing: it only falls."""
+
+
+def checked(pair, topology, decodes=2000):
+    """The p-value of traversal's first two tokens in so many decodes, or in fewer if they leave no doubt."""
+    check = Check(pair, [0], method="traversal", topology=topology, length=2, seed=0)
+    while check.decodes < decodes and check.chi_square().p_value > BEYOND_DOUBT:
+        for _ in range(500):
+            check.decode()
+    return check.chi_square().p_value
+
+
+def by_position(seed, position, path):
+    return keys.key_of(seed, keys.Stream.ROUND, position + len(path)) + sum(path)
+
+
+def by_depth(seed, position, path, of_node=keys.node_seed):
+    return of_node(seed, position, (0,) * len(path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("shared", "topology"), [(by_position, sequence(2)), (by_depth, TREE)])
+def test_traversal_must_not_see_noise_twice(shared, topology, monkeypatch):
+    """A χ² test, in which a false alarm has probability 1e-6. It detects noise that is kept for the same
+    position of the next round, and noise that several nodes of a depth share. Independent noise for each node
+    of each round passes."""
+    pair = pair_of([0.5, 0.5], [0.9, 0.1])
+    assert checked(pair, topology) > FALSE_ALARM
+    monkeypatch.setattr(noise, "node_seed", shared)
+    assert checked(pair, topology) < FALSE_ALARM
+
+
+DISTRIBUTIONS = {
+    "the same": ([0.5, 0.3, 0.2, 0.0], [0.5, 0.3, 0.2, 0.0]),
+    "disjoint": ([0.7, 0.3, 0.0, 0.0], [0.0, 0.0, 0.4, 0.6]),
+    "a draft of half the tokens": ([0.25, 0.25, 0.25, 0.25], [0.6, 0.4, 0.0, 0.0]),
+    "a target of half the tokens": ([0.6, 0.4, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]),
+    "a sure draft": ([0.1, 0.2, 0.3, 0.4], [1.0, 0.0, 0.0, 0.0]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("distributions", DISTRIBUTIONS)
+@pytest.mark.parametrize("rule", DRAFTING)
+def test_laws_without_support_or_residual(rule, distributions):
+    """A χ² test of two tokens of 500 runs on a tree with more children than the draft has tokens. A false
+    alarm has probability 1e-6 for each."""
+    p, q = DISTRIBUTIONS[distributions]
+    pair = pair_of(p, q)
+    tree = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0)])
+    settings = {"method": rule, "topology": tree, "max_new_tokens": 4}
+    runs = [specdec.generate(pair, [0], seed=seed, **settings) for seed in range(500)]
+    assert all(q[node.token_id] > 0 for run in runs for round in run.rounds for node in round.nodes)
+    tokens = [tuple(run.token_ids[:2]) for run in runs]
+    assert chi_square_p_value(tokens, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
+    if distributions == "the same":
+        assert all(run.rounds[0].tokens[0].kind == "accepted" for run in runs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rule", "topology"), [("traversal", TREE), ("specinfer", TREE), ("spectr", None)])
+def test_a_rule_keeps_a_nucleus_of_the_target(rule, topology):
+    """A χ² test of two tokens, with top_p = 0.9 for both models. A false alarm has probability 1e-6."""
+    pair = adversarial_pair()
+    settings = {"method": rule, "topology": topology, "top_p": 0.9, "max_new_tokens": 6, "detail": False}
+    runs = [first_tokens(specdec.stream(pair, [0], seed=s, **settings), 2) for s in range(1200)]
+    table = specdec.probs.log_probs(pair.target.log_table, specdec.probs.Sampling(top_p=0.9)).exp()
+    distribution = joint_distribution(MarkovModel(table), [0], 2)
+    assert chi_square_p_value(runs, distribution) > FALSE_ALARM

@@ -78,8 +78,7 @@ def test_it_is_not_optimal_where_a_node_to_draw_from_costs_more_than_a_node():
 
 
 def test_rows_of_several_texts_cost_what_was_measured_in_between():
-    by_texts = {1: costs.ForwardCost({1: [1.0], 3: [3.0]}), 4: costs.ForwardCost({1: [4.0], 3: [6.0]})}
-    cost = costs.JointCost(by_texts)
+    cost = costs.JointCost({1: {1: 1.0, 3: 3.0}, 4: {1: 4.0, 3: 6.0}})
     assert [cost.seconds(0, 0), cost.seconds(1, 3), cost.seconds(4, 4), cost.seconds(4, 12)] == [0, 3, 4, 6]
     assert cost.seconds(2, 2) == pytest.approx(2.0)
     assert cost.seconds(4, 20) == pytest.approx(8.0)
@@ -88,7 +87,7 @@ def test_rows_of_several_texts_cost_what_was_measured_in_between():
 def test_the_times_of_unmeasured_numbers_of_texts_are_between_equal_and_proportional():
     """Measured times of neighbouring numbers of texts may differ a lot, or fall, by noise alone."""
     for seconds in ({7: 2.0, 8: 2.4}, {7: 2.4, 8: 2.0}, {7: 0.1, 8: 2.0}):
-        cost = costs.JointCost({n: costs.ForwardCost({1: [each]}) for n, each in seconds.items()})
+        cost = costs.JointCost({n: {1: each} for n, each in seconds.items()})
         times = [cost.seconds(n, n) for n in range(1, 41)]
         assert times[0] >= min(seconds.values()) / 7
         assert times[-1] <= max(seconds.values()) * 40 / 7

@@ -11,7 +11,7 @@ from research.payoff import gain_of
 from specdec.decoding import costs
 from specdec.payoff import Payoff, SetUp, changed, command, roofline
 from specdec.payoff.gain import gain
-from specdec.payoff.setups import NOTHING, ROWS, SHAPES, cost_of
+from specdec.payoff.setups import NOTHING, ROWS, SHAPES
 from specdec.shipped import ASSETS
 from specdec.topology import Topology, named, sequence, specinfer
 from tests.helpers.distributions import markov_pair
@@ -19,9 +19,9 @@ from tests.helpers.distributions import markov_pair
 
 def setup(acceptance, draft, row, rest=0.0, **others):
     """The target's first row takes 1 s and each further row `row`. A draft forward pass takes `draft`."""
-    target = costs.JointCost({1: cost_of({1: 1.0, 101: 1.0 + 100 * row})})
-    drafting = costs.JointCost({1: cost_of({1: draft})})
-    cost = costs.RoundCost(target, drafting, {1: costs.Overhead(rest, 0.0, 0.0, 0.0)})
+    target = costs.JointCost({1: {1: 1.0, 101: 1.0 + 100 * row}})
+    drafting = costs.JointCost({1: {1: draft}})
+    cost = costs.RoundCost(target, drafting, costs.Overhead(rest, 0.0, 0.0, 0.0))
     return SetUp(np.array(acceptance), cost, **others)
 
 
@@ -132,7 +132,7 @@ def test_changed_values_replace_their_own_and_keep_the_rest():
 
 def test_known_times_of_other_numbers_of_rows_change_as_much_as_those_beside_them():
     own = setup([0.5], draft=0.1, row=0.0)
-    target = costs.JointCost({1: cost_of({1: 1.0, 10: 1.0, 40: 2.0})})
+    target = costs.JointCost({1: {1: 1.0, 10: 1.0, 40: 2.0}})
     own = own._replace(costs=replace(own.costs, target=target))  # its rows: 1, 1, 1, 1.2, 1.733 and 2.8
 
     def seconds(rows):
@@ -157,7 +157,7 @@ def test_a_set_up_comes_back_from_json(shape):
     loaded = SetUp.from_json(json.loads(json.dumps(own.as_json())))
     assert Payoff.of(loaded) == Payoff.of(own)
     assert loaded.shape == shape
-    assert loaded.costs.overheads == own.costs.overheads != NOTHING
+    assert loaded.costs.overhead == own.costs.overhead != NOTHING
 
 
 @pytest.fixture

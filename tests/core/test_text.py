@@ -14,71 +14,45 @@ import specdec
 from specdec.models.markov import MarkovModel
 from specdec.text import TextStream, TokenTexts
 from tests.helpers.texts import endless
-from tests.helpers.tokenizers import BYTES, END, SPACE, byte_level_tokenizer, bytes_in_python
+from tests.helpers.tokenizers import END, TRAINED, byte_level_tokenizer, bytes_in_python, trained_tokenizer
 
-PIECES = ["a", "b", "é", "日", ".", ",", "'", "n", "t", "s", " ", "  ", "�", "the", "cat", "ing", "n't"]
-MARKED = [*PIECES, SPACE + "the", SPACE + "cat"]
-
-
-def wrapped(model, decoder=None, **options):
-    """A small tokenizer for transformers, with a special token and later added tokens."""
-    tokenizer = Tokenizer(model)
-    if decoder is not None:
-        tokenizer.decoder = decoder
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, **options)
-    fast.add_tokens([AddedToken("<user>"), AddedToken(" two words ", lstrip=True), AddedToken("🙂")])
-    return fast
+PIECES = ["a", "é", "日", ".", ",", "'", "n", "t", " ", "  ", "�", "the", "cat", "n't", "'s", "'re", "ve"]
 
 
-def numbered(*tokens):
-    return {token: i for i, token in enumerate(tokens)}
+def extended(kind):
+    """A trained tokenizer with added tokens: pieces that decoders treat in their own ways, and a space."""
+    tokenizer = trained_tokenizer(kind)
+    tokenizer.add_tokens([*PIECES, "<user>", AddedToken(" two words ", lstrip=True), "🙂"])
+    return tokenizer
 
 
-def bpe(*tokens, **options):
-    return models.BPE(numbered("<unk>", *tokens), [], unk_token="<unk>", **options)
+def cleaned_up():
+    """A tokenizer like BERT's, whose spaces before punctuation transformers removes, and not the decoder."""
+    tokens = {
+        token: i for i, token in enumerate(["[UNK]", *PIECES, "##ing", "##s", "##", "##.", "m", "##ve"])
+    }
+    words = Tokenizer(models.WordPiece(tokens, unk_token="[UNK]"))
+    words.decoder = decoders.WordPiece(cleanup=False)
+    return PreTrainedTokenizerFast(tokenizer_object=words, clean_up_tokenization_spaces=True)
 
 
-def byte_fallback(strips=True):
-    """A tokenizer like Llama 2's, which writes unknown text as bytes. Without `strips` it is like Gemma's."""
-    steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
-    steps += [decoders.Strip(" ", 1, 0)] * strips
-    tokens = ["<s>", "</s>", *BYTES, SPACE, SPACE * 2, *MARKED]
-    return wrapped(bpe(*tokens, fuse_unk=True, byte_fallback=True), decoders.Sequence(steps))
-
-
-def unigram():
-    """A tokenizer like T5's: pieces with a mark for each space, and without one for the first space."""
-    tokens = [(token, -1.0 - i) for i, token in enumerate(["<unk>", SPACE, *MARKED])]
-    return wrapped(models.Unigram(tokens, unk_id=0), decoders.Metaspace(prepend_scheme="always"))
-
-
-def metaspace(scheme):
-    return wrapped(bpe(SPACE, SPACE * 3, *MARKED), decoders.Metaspace(prepend_scheme=scheme))
-
-
-def wordpiece(cleans_up):
-    """A tokenizer like BERT's: a space before each word. With `cleans_up`, transformers removes some."""
-    tokens = ["[UNK]", *PIECES, "##ing", "##s", "##", "##.", "'s", "'re", "m", "ve", "##ve"]
-    words = models.WordPiece(numbered(*tokens), unk_token="[UNK]")
-    return wrapped(words, decoders.WordPiece(cleanup=not cleans_up), clean_up_tokenization_spaces=cleans_up)
-
-
-def suffixes():
-    """A tokenizer like the first GPT's: words end in a mark for a space, which the last word drops."""
-    return wrapped(bpe(*PIECES, "the</w>", "cat</w>", "</w>", ".</w>"), decoders.BPEDecoder("</w>"))
+def without_decoder():
+    tokenizer = extended("metaspace")
+    tokenizer.backend_tokenizer.decoder = decoders.Fuse()
+    return tokenizer
 
 
 def words_in_python(folder):
     """A tokenizer written in Python whose tokens may be incomplete words: "hel@@" and "lo" are "hello"."""
-    tokens = numbered("<unk>", "the", "c@@", "at", "a@@", "x", "日@@", "n't")
-    (folder / "vocab.json").write_text(json.dumps(tokens))
+    tokens = ("<unk>", "the", "c@@", "at", "a@@", "x", "日@@", "n't")
+    (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
     (folder / "merges.txt").write_text("#version: 0.2\nt h\n")
     return CTRLTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
 
 
 TEXTS = ["the cat sat", "naïve 🙂🙃 日本語 ½", "tabs\tand\nlines ", "\u202eright to left\u202c", "🏳️‍🌈"]
 TOKENIZER = byte_level_tokenizer()
-FALLBACK = byte_fallback()
+FALLBACK = trained_tokenizer("byte fallback")
 CHECKS = {"derandomize": True, "deadline": None, "max_examples": 60}
 CHECKS["suppress_health_check"] = [HealthCheck.function_scoped_fixture]
 
@@ -90,17 +64,9 @@ class WithoutBackend:
     convert_ids_to_tokens = TOKENIZER.convert_ids_to_tokens
 
 
-KINDS = {
-    "byte-level": lambda _: TOKENIZER,
-    "byte-fallback": lambda _: FALLBACK,
-    "byte-fallback, spaces kept": lambda _: byte_fallback(strips=False),
-    "Unigram": lambda _: unigram(),
-    "Metaspace, first": lambda _: metaspace("first"),
-    "Metaspace, never": lambda _: metaspace("never"),
-    "WordPiece": lambda _: wordpiece(cleans_up=False),
-    "WordPiece, cleaned up": lambda _: wordpiece(cleans_up=True),
-    "suffixes": lambda _: suffixes(),
-    "words": lambda _: wrapped(models.WordLevel(numbered("<unk>", *PIECES), unk_token="<unk>")),
+KINDS = {kind: lambda _, kind=kind: extended(kind) for kind in TRAINED} | {
+    "cleaned up": lambda _: cleaned_up(),
+    "without a decoder": lambda _: without_decoder(),
     "bytes in Python": lambda _: bytes_in_python(),
     "words in Python": words_in_python,
 }
@@ -156,7 +122,7 @@ def test_long_texts_of_few_tokens_join_too_and_cost_the_same_for_each_token(toke
             joined = "".join(pieces(tokenizer, ids[:3], ids[3:]))
         assert joined == added_text(tokenizer, ids[:3], ids[3:])
     # "bytes in Python" decodes more: bytes that form no character yet have no text of their own
-    assert sum(decoded) < 60 * 2000 or kind == "bytes in Python"
+    assert sum(decoded) < 80 * 2000 or kind == "bytes in Python"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "words in Python"])
@@ -212,7 +178,7 @@ def test_tokens_are_named_by_their_text_or_their_bytes_and_without_a_tokenizer_b
 
 def test_a_decoder_that_panics_raises_nothing():
     """Rust's panics are not instances of `Exception`. This decoder panics at a text of one space."""
-    tokenizer = byte_fallback()
+    tokenizer = extended("byte fallback")
     steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 1)]
     tokenizer.backend_tokenizer.decoder = decoders.Sequence(steps)
     space, letter = tokenizer.convert_tokens_to_ids(["▁", "a"])

@@ -49,12 +49,13 @@ def test_an_ensemble_is_found_and_an_early_exit_is_right():
     assert verdict_of("transformers-ensemble").verdict == "wrong"
 
 
-def test_a_text_for_maintainers_names_the_smallest_vocabulary(tmp_path, capsys):
+def test_a_text_for_maintainers_names_the_smallest_vocabulary(tmp_path, capsys, monkeypatch):
     """An engine that writes one of two tokens."""
     broken = Engine("its own", lambda _: lambda prompt_ids, seed, most, *_: [seed % 2] * most, installed())
     path = tmp_path / "posting.md"
     words = ["--engine", "transformers-assisted", "--decodes", "200", "--top-k", "0", "--report", str(path)]
-    assert main(words, lambda *_: {"transformers-assisted": broken}) == 1
+    monkeypatch.setattr("research.audit.__main__.engines", lambda *_: {"transformers-assisted": broken})
+    assert main(words) == 1
     text = path.read_text()
     assert "A random model of 3 tokens, prompt [1, 2, 1]" in text
     assert "| [0, 0] | " in text

@@ -267,17 +267,3 @@ def test_a_stopped_experiment_says_how_to_go_on(finished, monkeypatch):
     count = len(finished.read()[1])
     with pytest.raises(KeyboardInterrupt, match=f"the {count:,} finished runs in .* are kept; give the same"):
         EXPERIMENT.command(["--smoke", "--results", str(finished.path)])
-
-
-def test_the_paper_s_experiments_take_any_method(tmp_path):
-    settings = replace(
-        SMALL, tokens=60, methods=("gsd", "traversal", "spectr"), sequence=(1, 2), specinfer=(), optimal=(2,)
-    )
-    store = Store(tmp_path / "results.jsonl")
-    sweep_of(PAIR, settings).complete(store, quiet=True)
-    summary = summarize(*store.read())
-    assert summary["complete"]
-    assert {point["method"] for point in summary["points"]} == {*settings.methods}
-    assert summary["acceptance"]["gsd"]["contexts"]["positions"] == 2 * len(SMALL.prompts)
-    # there is no acceptance by index for this rule
-    assert summary["acceptance"]["traversal"]["contexts"] is None

@@ -49,11 +49,11 @@ class Draws:
         return self.orders[key]
 
     def independent(self, depth, again, q, n):
-        """Independent draws of a race whose tokens go on arriving."""
-        key = "draws", depth, tuple(q), n
-        if key not in self.orders:
-            self.orders[key] = [self.pick(dict(enumerate(q))) for _ in range(n)]
-        return self.orders[key]
+        """The first n independent draws of a race whose tokens go on arriving."""
+        draws = self.orders.setdefault(("draws", depth, tuple(q)), [])
+        while len(draws) < n:
+            draws.append(self.pick(dict(enumerate(q))))
+        return draws[:n]
 
 
 class ByPath(dict):
@@ -71,27 +71,36 @@ def plain_form(rule):
     return getattr(algorithms if rule == "gsd" else other_rules, rule)
 
 
-def distribution_of(rule, tables, topology, monkeypatch):
-    """The distribution of one round's tokens after (0,), over all drafts, tests and samples, in rationals."""
+def distribution_of(rule, tables, topology, monkeypatch, choice=None):
+    """The distribution of one round's tokens after (0,), over all drafts, tests and samples, in rationals.
+
+    choice: a function of the tokens drafted on the topology that returns the paths of the tree to verify.
+    """
     P, Q = tables
     most = max(map(len, topology.children))
     depths = range(topology.depth + 1)
 
     def run(choose):
-        chances = Draws(choose, most)
+        chances, tau = Draws(choose, most), tau_of(topology)
         monkeypatch.setattr(algorithms, "arrivals", chances.arrivals)
         monkeypatch.setattr(other_rules, "independent", chances.independent)
+        # traversal may verify many nodes of a depth, so each has its own race; other rules verify one of them
+        races = ByPath(lambda path: path) if rule in ("traversal", "block") else depths
+        if choice is not None and METHODS[rule].independent:
+            draws = chances.independent(0, None, algorithms.given(Q, (0,)), most)
+            tau = {(), *choice({(i,): token for i, token in enumerate(draws)})}
+        elif choice is not None:
+            tau = {(), *choice(algorithms.draft((0,), Q, tau, races))}
         noise, last = ByPath(lambda _: Undecided(chances)), Undecided(chances)
         if rule == "traversal":
-            races = ByPath(lambda path: path)
-            y = other_rules.traversal((0,), Q, P, tau_of(topology), races, noise, last)
+            y = other_rules.traversal((0,), Q, P, tau, races, noise, last)
         elif rule == "block":
-            y = other_rules.block((0,), Q, P, topology.depth, ByPath(lambda path: path), noise, last)
+            y = other_rules.block((0,), Q, P, topology.depth, races, noise, last)
         else:
             U = [[Undecided(chances) for _ in range(most)] for _ in depths]
             u = [Undecided(chances) for _ in depths]
-            races = (depths,) if rule == "gsd" else (depths, depths)
-            y = plain_form(rule)((0,), Q, P, tau_of(topology), *races, U, u)
+            both = (races,) if rule == "gsd" else (races, races)
+            y = plain_form(rule)((0,), Q, P, tau, *both, U, u)
         return y, chances.weight
 
     return enumerate_distribution(run)
@@ -141,22 +150,6 @@ def test_enumeration_catches_a_rule_without_one_of_its_parts(rule, part, monkeyp
     monkeypatch.setattr(algorithms if rule == "gsd" else other_rules, part, BROKEN[part])
     distribution = distribution_of(rule, (P, Q), batch(2), monkeypatch)
     assert distance(completed(distribution, P, 2), completed({(): Fraction(1)}, P, 2)) > 1e-3
-
-
-def test_enumeration_catches_traversal_with_one_race_for_a_depth(monkeypatch):
-    """Nodes of one depth decide with each other's drafts, so each must race on its own noise."""
-    P, Q = TABLES["full"][0], rational_table([[1, 2, 4]] * 3)
-
-    def run(choose):
-        chances = Draws(choose, 2)
-        monkeypatch.setattr(algorithms, "arrivals", chances.arrivals)
-        noise = {path: Undecided(chances) for path in TREE.paths}
-        races = {path: len(path) for path in [(), *TREE.paths]}
-        y = other_rules.traversal((0,), Q, P, tau_of(TREE), races, noise, Undecided(chances))
-        return y, chances.weight
-
-    distribution = enumerate_distribution(run)
-    assert distance(completed(distribution, P, 3), completed({(): Fraction(1)}, P, 3)) > 1e-3
 
 
 # ---------------------------------------------------------------- the fast ones, on the same randomness

@@ -19,7 +19,7 @@ from specdec.bench.command import _prompts, main, parser
 from specdec.bench.contestants import Contestant, Sample, Workload, ours, theirs, without_end
 from specdec.bench.field import AUTOREGRESSIVE, Field, chosen
 from specdec.bench.measure import interleaved, peaks
-from specdec.bench.report import median_rate, paired_ratio, rows, table
+from specdec.bench.report import paired_ratio, rows, table
 from specdec.bench.servers import server
 from specdec.models import HFModel
 from specdec.probs import Sampling
@@ -41,13 +41,12 @@ def tiny():
 def test_a_ratio_is_the_median_of_pairs_with_its_interval():
     """A busy moment that slows both sides does not change the ratio. A single pair has no interval."""
     ratio = paired_ratio([2.0, 4.0, 6.0, 9.0, 100.0], [1.0, 2.0, 3.0, 3.0, 50.0])
-    assert ratio.low == 2.0 == ratio.value <= ratio.high <= 3.0
-    assert paired_ratio([2.0, 20.0, 6.0], [1.0, 10.0, 3.0]) == (2.0, 2.0, 2.0)
-    assert paired_ratio([3.0], [2.0]).value == 1.5
-    assert math.isnan(paired_ratio([3.0], [2.0]).low)
+    assert ratio["low"] == 2.0 == ratio["value"] <= ratio["high"] <= 3.0
+    assert [*paired_ratio([2.0, 20.0, 6.0], [1.0, 10.0, 3.0]).values()] == [2.0, 2.0, 2.0]
+    assert paired_ratio([3.0], [2.0])["value"] == 1.5
+    assert math.isnan(paired_ratio([3.0], [2.0])["low"])
     with pytest.raises(ValueError, match="2 and 1 runs"):
         paired_ratio([1.0, 2.0], [1.0])
-    assert median_rate([10, 10, 10], [1.0, 2.0, 5.0]) == 5.0
 
 
 def test_a_synthetic_pair_reaches_its_acceptance_on_fresh_text():
@@ -100,7 +99,7 @@ def test_turns_rotate_and_samples_stay_in_the_order_of_jobs():
 def test_the_table_has_a_line_for_each_with_ratios_and_milliseconds():
     each = [contestant(AUTOREGRESSIVE, 2.0, []), contestant("specdec ERSD auto", 0.5, [])]
     samples = interleaved(each, [Workload([0], seed, 10) for seed in range(2)])
-    entries = rows(each, samples, {one.name: 3 << 20 for one in each})
+    entries = rows(each, samples, {one.name: 3 << 20 for one in each}, {})
     assert entries[1]["ratio"]["autoregressive"]["value"] == 4.0
     assert entries[1]["ratio"]["assisted"] is None
     assert entries[1]["ms_per_round"]["target"] == 50.0
@@ -131,10 +130,10 @@ def test_the_limit_is_bandwidth_over_the_bytes_of_the_weights_that_a_token_reads
     assert limit["tokens_per_second"] == pytest.approx(limit["bandwidth"] / read)
     assert 1e8 < limit["bandwidth"] < 1e13
     samples = interleaved(each, [Workload([0], seed, 10) for seed in range(2)])
-    table = rows(each, samples, {one.name: 0 for one in each})
-    shares = bandwidth.with_shares(table, {AUTOREGRESSIVE: {"bandwidth": 40e9, "tokens_per_second": 40.0}})
-    assert [row.get("bandwidth_share") for row in shares] == [0.25, None]
-    sentence = bandwidth.sentence(shares, {AUTOREGRESSIVE: {"bandwidth": 40e9}})
+    limits = {AUTOREGRESSIVE: {"bandwidth": 40e9, "tokens_per_second": 40.0}}
+    entries = rows(each, samples, {}, limits)
+    assert [row.get("bandwidth_share") for row in entries] == [0.25, None]
+    sentence = bandwidth.sentence(entries, limits)
     assert "autoregressive 25% of 40 GB/s" in sentence
 
 
@@ -282,7 +281,7 @@ def test_a_llama_server_gets_the_token_ids_and_its_row_has_ratios_but_no_process
     assert [body["seed"] for body in requests] == [0, 1]
     settings = {"prompt": [7, 8, 9], "max_tokens": 10, "temperature": 0.7, "top_k": 5, "top_p": 0.9}
     assert settings.items() <= requests[0].items()
-    row = rows(each, samples, peaks(each, Workload([7], 0, 2), torch.device("cpu")))[1]
+    row = rows(each, samples, peaks(each, Workload([7], 0, 2), torch.device("cpu")), {})[1]
     assert (row["name"], row["tokens_per_call"], row["peak_bytes"]) == ("llama-server drafting", 2.0, None)
     assert row["ratio"]["autoregressive"]["value"] > 1
     assert row["processor_time_ratio"]["autoregressive"] is None

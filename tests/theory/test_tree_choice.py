@@ -16,24 +16,20 @@ from specdec.decoding.costs import RoundCost, RoundTimes
 from specdec.decoding.engine import Engine
 from specdec.decoding.trees import Trees
 from specdec.drafters.stopping import Price
-from specdec.exactness.faults import FAULTS
-from specdec.exactness.losslessness import Check, joint_distribution
+from specdec.exactness.losslessness import joint_distribution
 from specdec.probs import Sampling
 from specdec.settings import RunSettings
 from specdec.topology import Topology, batch, sequence
-from tests.core.test_algorithms import TABLES, Undecided, completed
+from tests.core.test_algorithms import TABLES, completed
 from tests.core.test_joint_trees import FREE, NOTHING
-from tests.helpers import other_rules
 from tests.helpers.distributions import (
     FALSE_ALARM,
     TREE,
     chi_square_p_value,
     distance,
-    enumerate_distribution,
     markov_pair,
-    pair_of,
 )
-from tests.rules.test_other_rules import ByPath, Draws
+from tests.rules.test_other_rules import distribution_of
 
 SHAPES = [
     tuple(paths)
@@ -58,13 +54,6 @@ def test_ersd_s_text_is_that_of_every_tree(tables):
         assert texts <= {plain[1 : n + 1] for n in (1, 2, 3)}
 
 
-class SharedDraws(Draws):
-    """Independent draws, of which a node may have fewer. The first ones stay the same."""
-
-    def independent(self, depth, again, q, n):
-        return super().independent(depth, again, q, self.most)[:n]
-
-
 CHOICES = {
     "an earlier sibling's draw": lambda drawn: {(0,), *([(1,)] if drawn[0,] == 0 else [])},
     "draws of the level above": lambda drawn: (
@@ -80,37 +69,6 @@ CHOICES = {
 RIGHT = tuple(CHOICES)[:2]
 
 
-def distribution_of_chosen(rule, tables, choice, monkeypatch):
-    """One round's tokens after (0,), if the tree is `choice` of all draws, over all draws and tests."""
-    P, Q = tables
-
-    def decide(choose):
-        chances = SharedDraws(choose, 2)
-        monkeypatch.setattr(algorithms, "arrivals", chances.arrivals)
-        monkeypatch.setattr(other_rules, "independent", chances.independent)
-        uniforms, last = ByPath(lambda _: Undecided(chances)), ByPath(lambda _: Undecided(chances))
-        if rule == "specinfer":
-            first = chances.independent(0, None, algorithms.given(Q, (0,)), 2)
-            tokens = {(0,): first[0], (1,): first[1]}
-            tau = {(), *(path for path in choice(tokens) if len(path) == 1)}
-            U = [ByPath(lambda i: Undecided(chances)) for _ in range(3)]
-            tests = [[U[d][i] for i in range(2)] for d in range(3)]
-            y = other_rules.specinfer((0,), Q, P, tau, range(3), range(3), tests, last)
-            return y, chances.weight
-        # traversal may verify many nodes of a depth, so each has its own race; GSD verifies only one of them
-        races = ByPath(lambda path: path) if rule == "traversal" else range(3)
-        tokens = algorithms.draft((0,), Q, {(), *TREE.paths}, races)
-        tau = {(), *choice(tokens)}
-        if rule == "traversal":
-            y = other_rules.traversal((0,), Q, P, tau, races, uniforms, last[0])
-        else:
-            tests = [ByPath(lambda _: Undecided(chances)) for _ in range(3)]
-            y = algorithms.gsd((0,), Q, P, tau, races, tests, last)
-        return y, chances.weight
-
-    return enumerate_distribution(decide)
-
-
 CASES = [
     *itertools.product(("gsd", "traversal"), CHOICES),
     *itertools.product(["specinfer"], ["an earlier sibling's draw", "its own draw"]),
@@ -120,7 +78,8 @@ CASES = [
 @pytest.mark.parametrize(("rule", "choice"), CASES)
 def test_the_distribution_is_kept_where_an_offer_is_decided_before_its_own_draw(rule, choice, monkeypatch):
     """In rationals: right choices keep the distribution exactly, the others are off by more than 1/100."""
-    law = distribution_of_chosen(rule, TABLES["full"], CHOICES[choice], monkeypatch)
+    topology = batch(2) if rule == "specinfer" else TREE
+    law = distribution_of(rule, TABLES["full"], topology, monkeypatch, CHOICES[choice])
     P, _ = TABLES["full"]
     target = completed({(): Fraction(1)}, P, 3)
     assert sum(law.values()) == 1
@@ -136,7 +95,7 @@ def test_a_draw_that_is_thrown_away_is_off_by_up_to_a_quarter_where_the_draft_is
     p, q = [Fraction(n, 10) for n in (2, 5, 3)], [Fraction(n, 10) for n in (6, 1, 3)]
     assert offered_distribution(p, q, [Fraction(1, 3)] * 3) == p  # the choice is made without the draw
     table = np.array([p] * 3, dtype=object), np.array([q] * 3, dtype=object)
-    law = distribution_of_chosen("gsd", table, CHOICES["its own draw"], monkeypatch)
+    law = distribution_of("gsd", table, TREE, monkeypatch, CHOICES["its own draw"])
     text_law = completed(law, table[0], 1)
     assert [text_law[token,] for token in range(3)] == offered_distribution(p, q, [0, 1, 1])
 
@@ -228,16 +187,3 @@ def test_a_place_that_chooses_trees_keeps_the_distribution(place, method, monkey
         texts.append(tuple(each.token_ids[:2]))
         assert len(each.token_ids) <= 2 or place not in ("length of the text", "end of the context")
     assert chi_square_p_value(texts, distribution) > FALSE_ALARM
-
-
-@pytest.mark.slow
-def test_chi_square_catches_a_place_that_throws_draws_away():
-    """Negative control: 800 runs with a perfect draft and the fault `thrown-away`, which is off by 1/4."""
-    pair = pair_of([0.5, 0.25, 0.25], [0.5, 0.25, 0.25])
-    for fault in (None, FAULTS["thrown-away"]):
-        check = Check(pair, [0], method="gsd", topology=sequence(1), length=1, seed=0, fault=fault)
-        for _ in range(RUNS):
-            check.decode()
-        assert (check.chi_square().p_value < FALSE_ALARM) == (fault is not None)
-        share = check.counts[0,] / check.decodes
-        assert share == pytest.approx(0.75 if fault else 0.5, abs=0.09)

@@ -58,36 +58,28 @@ def audit_each(
     options: those of `parser`. find: returns the subject for an engine's name. when_wrong: is called with the
     engine's name and the top-k if the verdict is "wrong".
     """
-    todo = itertools.product(options.engine, options.top_k)
-    return max(_audited(options, find, when_wrong, name, top_k) for name, top_k in todo)
-
-
-def _audited(
-    options: Arguments,
-    find: Callable[[str], Subject],
-    when_wrong: Callable[[str, int], None],
-    name: str,
-    top_k: int,
-) -> int:
-    try:
-        subject = find(name)
-        if options.json and _is_saved(subject, top_k, options):
-            print(f"{name}, top-k {top_k}: already in {options.json}, not audited again", flush=True)
-            return 0
-        report = report_on(subject, top_k, options)
-        if options.json:
-            report.save(options.json)
-        print(report.text(), flush=True)
-        if report.verdict == "wrong":
-            when_wrong(name, top_k)
-    except Exception as error:  # third-party engines may raise any error; the next audit still runs
-        notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-        message = f"{name}: not audited, {type(error).__name__}: {error}{notes}"
-        print(message, file=sys.stderr, flush=True)
-        return 2
-    finally:
-        gc.collect()  # a server ends when its engine is freed, and the engine is in a reference cycle
-    return int(report.verdict != "no difference found")
+    codes = []
+    for name, top_k in itertools.product(options.engine, options.top_k):
+        try:
+            subject = find(name)
+            if options.json and _is_saved(subject, top_k, options):
+                print(f"{name}, top-k {top_k}: already in {options.json}, not audited again", flush=True)
+                continue
+            report = report_on(subject, top_k, options)
+            if options.json:
+                report.save(options.json)
+            print(report.text(), flush=True)
+            if report.verdict == "wrong":
+                when_wrong(name, top_k)
+            codes.append(int(report.verdict != "no difference found"))
+        except Exception as error:  # third-party engines may raise any error; the next audit still runs
+            notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+            message = f"{name}: not audited, {type(error).__name__}: {error}{notes}"
+            print(message, file=sys.stderr, flush=True)
+            codes.append(2)
+        finally:
+            gc.collect()  # a server ends when its engine is freed, and the engine is in a reference cycle
+    return max(codes, default=0)
 
 
 def _is_saved(subject: Subject, top_k: int, options: Arguments) -> bool:
