@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from transformers.utils import logging
 
 from specdec import coder, smollm2
+from specdec.checks import truth
 from specdec.models import HFModel, load_hf_model
 from specdec.models.gguf.source import GGUFSource
 from specdec.models.kernels.compiled import expected
@@ -75,6 +76,7 @@ def load_pair(
     """
     if not callable(report):
         raise ValueError(f"report = {report!r} can't be called with a Progress")
+    truth("download", download)
     if target is None and draft is not None:
         raise ValueError(
             f"draft = {str(draft)!r} needs a target; without both, a pair of this project is loaded"

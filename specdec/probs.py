@@ -68,6 +68,10 @@ class Sampling:
         return self.temperature > 0 and self.top_k == 0 and self.top_p == 1
 
 
+_UNCHANGED = Sampling()
+"""Settings that keep each probability. They are made once, because checking them takes as long as a softmax."""
+
+
 def log_probs(
     logits: Tensor, sampling: Sampling, vocab_size: int | None = None, check: bool = True
 ) -> Tensor:
@@ -146,7 +150,7 @@ class LazyLogProbs(Sequence[Any]):
             if logits is None:
                 self._rows[row] = None
             elif row in self._weights:
-                self._rows[row] = log_probs(self._weights[row], Sampling())
+                self._rows[row] = log_probs(self._weights[row], _UNCHANGED)
             elif logits.device.type == "cpu" or not isinstance(self._logits, Tensor):
                 self._rows[row] = log_probs(logits, self._sampling, self._vocab_size)
             else:  # a GPU computes all rows in the time of one

@@ -191,6 +191,8 @@ def test_what_is_not_there_is_named(missing, folders, monkeypatch):
         specdec.load_pair(draft=folders / "draft")
     with pytest.raises(ValueError, match="report = 5"):
         specdec.load_pair(report=5)
+    with pytest.raises(ValueError, match="download = 'no'"):
+        specdec.load_pair(download="no")
 
 
 def break_weights(folder):
