@@ -15,8 +15,9 @@ These functions are slow, and the decoder does not use them. The tests compare `
     u           [depth + 1]: u[d] samples the token that follows the node at depth d; Uniform(0, 1)
 
 Randomness is an argument. All nodes of one depth share a race. This changes no distribution: at most one of
-these nodes is verified, and earlier races determine which one. With shared races, ERSD writes the text of
-autoregressive decoding for every draft. GSD needs U and u, because it must not decide with the drafting race.
+these nodes is verified, and earlier races and tests determine which one. With shared races, ERSD writes the
+text of autoregressive decoding for every draft. GSD needs U and u, because it must not decide with the
+drafting race.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Sampling:
 
 
 _UNCHANGED = Sampling()
-"""Settings that keep each probability. They are made once, because checking them takes as long as a softmax."""
+"""Settings that change no probability. They are made once: checking them takes as long as a softmax."""
 
 
 def log_probs(

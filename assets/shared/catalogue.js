@@ -26,7 +26,7 @@ export const STATUSES = {
 };
 export const METHOD_SENTENCES = {
  "autoregressive": "Autoregressive decoding: the target writes alone, one token per call.",
- "GSD": "Greedy speculative decoding: a drafted token is accepted with probability p / q. If it is rejected, a token is sampled from the residual.",
+ "GSD": "Greedy speculative decoding: a drafted token is accepted with probability p / q. If all alternatives are rejected, a token is sampled from the residual.",
  "ERSD": "Exponential-race speculative decoding: both models run a race with the same random numbers. A drafted token is accepted if it wins the target's race.",
  "Traversal": "Traversal verification: whole paths of drafted tokens are tested, from the leaves of the tree upwards. If the tree is one path, this is block verification.",
  "SpecInfer": "SpecInfer's multi-step speculative sampling: independent drafts are tested one by one. After each rejection the residual replaces the target's distribution.",

@@ -105,9 +105,9 @@ def limits(summary: Summary) -> dict[str, Any]:
         _place("limits"),
         sentence,
         "Marks show ERSD on the optimal tree of k tokens, with 95% intervals. Lines are upper bounds; "
-        "“Tunstall” is Theorem 4.1 of the paper. Two bounds hold only for drafts that do not share the "
-        "target's random numbers, so GSD and ERSD may exceed them: “as stated” is by Pankratov and Alistarh, "
-        "and “uncoupled” has the constants of docs/theory.md.",
+        "“Tunstall” is Theorem 4.1 of the paper. Two bounds hold only for deterministic drafts, which are "
+        "fixed without the target's samples and accepted only where they equal them, so GSD and ERSD may "
+        "exceed them: “as stated” is by Pankratov and Alistarh, “deterministic” is from docs/theory.md.",
         figure,
         table("Tokens per target call", ["pair", "k", "optimal tree", *_FIELDS], cells),
         id="limits",
@@ -122,13 +122,13 @@ _FIELDS = {
     "Lemma 4.2": "lemma",
     "renewal bound": "renewal",
     _STATED: "stated",
-    "without the target's noise": "deterministic",
+    "deterministic drafts": "deterministic",
 }
 _LIMITS = {
     "Theorem 4.1": ("Tunstall", "dash"),
     "Lemma 4.2": ("Lemma 4.2", "solid"),
     _STATED: ("as stated", "longdash"),
-    "without the target's noise": ("uncoupled", "dashdot"),
+    "deterministic drafts": ("deterministic", "dashdot"),
 }
 """The name in the legend and the line style of each bound. The renewal bound is only in the table, because it
 was nowhere tighter than Lemma 4.2 of the paper."""

@@ -1,8 +1,9 @@
 """Compares five upper limits of tokens per target call with ERSD's optimal tree, for k = 1 to 384 tokens.
 
 Three limits follow from R, the acceptance of a node's children by child index: the paper's Theorem 4.1 and
-Lemma 4.2, and `renewal_bound`. Two more limits hold for drafts that are chosen without the target's noise:
-`stated_limit`, by Pankratov and Alistarh, and `deterministic_limit`. R is estimated from `RACES` new races
+Lemma 4.2, and `renewal_bound`. Two more limits hold for drafts that are fixed independently of the target's
+samples and accepted only where they equal them: `stated_limit`, by Pankratov and Alistarh, and
+`deterministic_limit`. R is estimated from `RACES` new races
 for each token. The optimal tree is simulated with the races that produced the texts.
 """
 

@@ -9,8 +9,9 @@ other node is reached with a probability of at most e^-t. So k nodes give at mos
 
     1 + t / μ + μ₂ / μ² - 1 + k e^-t   tokens for every t >= 0; t = log(kμ) is best, in nats.
 
-If drafts are chosen without the target's noise, outcomes are the target's tokens (`deterministic_limit`). For
-GSD and ERSD they are indices of accepted children (`renewal_bound`). `docs/theory.md` has the proofs.
+If drafts are fixed independently of the target's samples and accepted only where they equal them, outcomes
+are the target's tokens (`deterministic_limit`). For GSD and ERSD they are indices of accepted children
+(`renewal_bound`). `docs/theory.md` has the proofs.
 """
 
 import math
@@ -33,7 +34,8 @@ def second_log_moment(p: Distribution) -> Tensor:
 
 
 def deterministic_limit(mean: float, second_moment: float, k: int) -> float:
-    """The most tokens per call with k drafted tokens that are chosen without the target's noise.
+    """The most tokens per call with k drafted tokens that are fixed independently of the target's samples and
+    accepted only where they equal them.
 
     mean, second_moment: moments of the surprisal of the target's tokens, in bits and bits². They are means of
     `entropy` and `second_log_moment` over independent contexts. ValueError for impossible moments or k < 1.

@@ -2,8 +2,8 @@
 
 The winner of a race arrives early. The exponentials of a text's tokens are therefore smaller than those of
 tokens that do not depend on the seed (Liu, Wan, Gao and Gündüz 2026). The text still has the target's
-distribution. All tokens of `ar` and `ersd` are winners of the race under p. GSD's drafted tokens are winners
-under q.
+distribution. All tokens of `ar` and `ersd` are winners of the race under p. GSD's first children
+are winners under q.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ METHODS = {
     "gsd": Entry(
         name="GSD",
         long_name="greedy speculative decoding",
-        sentence="A drafted token is accepted with probability p / q. If it is rejected, a token is sampled "
-        "from the residual.",
+        sentence="A drafted token is accepted with probability p / q. If all alternatives are rejected, a "
+        "token is sampled from the residual.",
         verify=gsd.verify,
         mark="circle",
         dash="solid",
