@@ -3,6 +3,7 @@
 import { resolved } from "./colours.js";
 import { Drawing } from "./drawing.js";
 import { legend } from "./legend.js";
+import { make } from "./view.js";
 
 let loading = null;
 
@@ -43,6 +44,7 @@ export class Figure {
   // skeleton: traces and layout without data; fill(skeleton) adds the data. keys: the legend's element, if traces stay.
   constructor(element, { skeleton, plotly, fill, keys = null }) {
     this.element = element;
+    this.graph = element.appendChild(make("div", "graph"));
     this.skeleton = skeleton;
     this.fill = fill;
     this.drawing = new Drawing(element, () => this.drawNow());
@@ -75,13 +77,13 @@ export class Figure {
 
   // Stores the ranges that the visitor zoomed to. Plotly (uirevision) forgets them when the range of the data changes.
   listen() {
-    this.element.on("plotly_relayout", (change) => {
+    this.graph.on("plotly_relayout", (change) => {
       for (const axis of ["xaxis", "yaxis"]) {
         const [from, to] = [change[`${axis}.range[0]`], change[`${axis}.range[1]`]];
         if (from !== undefined && to !== undefined) this.zoom[axis] = [from, to];
       }
     });
-    this.element.on("plotly_doubleclick", () => this.zoomOut());
+    this.graph.on("plotly_doubleclick", () => this.zoomOut());
   }
 
   zoomOut() {
@@ -114,7 +116,7 @@ export class Figure {
     const [traces, looks] = [data, layout].map((part) => resolved(part, colourOf));
     const copy = structuredClone(looks); // the skeleton keeps its own ranges, to which zooming out returns
     for (const [axis, range] of Object.entries(this.zoom)) copy[axis].range = [...range];
-    await this.Plotly.react(this.element, traces, copy, (this.options ??= this.config()));
+    await this.Plotly.react(this.graph, traces, copy, (this.options ??= this.config()));
     if (!this.listening) this.listen();
     this.listening = true;
   }

@@ -76,7 +76,10 @@ def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
         models.append(pair.draft)
     for model in models:
         if model.capability == "ar":
-            raise ValueError(f"method = {method!r}: {model.name} can only decode token by token; use 'ar'")
+            copies = " or drafter 'copies'" if model is pair.draft else ""
+            raise ValueError(
+                f"method = {method!r}: {model.name} can only decode token by token; use method 'ar'{copies}"
+            )
     return models
 
 

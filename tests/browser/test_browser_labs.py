@@ -236,8 +236,26 @@ def range_of(page, figure):
     return page.evaluate("f => document.querySelector(f)._fullLayout.yaxis.range", figure)
 
 
+@pytest.mark.parametrize("size", [(1280, 720), (1920, 1080)])
+def test_the_label_of_a_mark_is_shown_where_the_pointer_is(open_tab, size):
+    lab = open_tab("experiments", size=size)
+    figure = "#experiments_lab .plot .graph"
+    drawn(lab, figure)
+    marks = lab.locator(f"{figure} .scatterlayer .trace .points path")
+    mark = marks.nth(3)
+    box = mark.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    lab.mouse.move(x - 3, y)
+    lab.mouse.move(x, y)
+    label = lab.locator(".hoverlayer .hovertext path").first
+    expect(label).to_be_visible()
+    left, right = (box := label.bounding_box())["x"], box["x"] + box["width"]
+    assert min(abs(left - x), abs(right - x)) <= 15  # beside the mark
+    assert box["y"] <= y <= box["y"] + box["height"]
+
+
 def test_results_are_drawn_for_both_methods_and_keep_zoom_and_hidden_curves(open_tab):
-    lab, view, figure = open_tab("experiments"), views.shipped(), "#experiments_lab .plot .figure"
+    lab, view, figure = open_tab("experiments"), views.shipped(), "#experiments_lab .plot .graph"
     shows(lab, "#experiments_lab .about", view["about"].partition(":")[0])
     figures = [each for each in view["figures"] if each.get("method") in (None, "ersd")]
     expect(lab.locator("#experiments_lab .plot")).to_have_count(len(figures))
