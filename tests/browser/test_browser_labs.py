@@ -114,10 +114,10 @@ def test_the_laboratory_opens_with_ten_thousand_races_and_others_end_beside_the_
     for plot in plots:
         race_lab.locator(f"#race_lab {plot}").scroll_into_view_if_needed()
         race_lab.wait_for_function(
-            "plot => document.querySelector('#race_lab ' + plot).data?.at(-1)?.x?.length", arg=plot
+            "plot => document.querySelector('#race_lab ' + plot + ' .graph').data?.at(-1)?.x?.length", arg=plot
         )
     # the curves are drawn to their end, however slow the machine is
-    race_lab.wait_for_function("document.querySelector('#race_lab .convergence').data[6].x.at(-1) === 10000")
+    race_lab.wait_for_function("document.querySelector('#race_lab .convergence .graph').data[6].x.at(-1) === 10000")
     choose(race_lab, "race_lab", "Disjoint support")  # the measured races belong to other distributions
     shows(race_lab, "#race_lab .gsd-measured", "not measured yet")
 
