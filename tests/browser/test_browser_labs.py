@@ -110,14 +110,16 @@ def test_the_laboratory_opens_with_ten_thousand_races_and_others_end_beside_the_
     shows(race_lab, "#race_lab .ersd-exact", "100.0%")
     race_lab.get_by_role("button", name="Run 10,000 races").click()
     shows(race_lab, "#race_lab .outcome", "ERSD accepted 100.0% (100.0% to 100.0%) of 10,000 first drafts")
-    plots = [".convergence", ".by-index"]
-    for plot in plots:
-        race_lab.locator(f"#race_lab {plot}").scroll_into_view_if_needed()
+    graphs = ["#race_lab .convergence .graph", "#race_lab .by-index .graph"]
+    for graph in graphs:
+        race_lab.locator(graph).scroll_into_view_if_needed()
         race_lab.wait_for_function(
-            "plot => document.querySelector('#race_lab ' + plot + ' .graph').data?.at(-1)?.x?.length", arg=plot
+            "graph => document.querySelector(graph).data?.at(-1)?.x?.length", arg=graph
         )
     # the curves are drawn to their end, however slow the machine is
-    race_lab.wait_for_function("document.querySelector('#race_lab .convergence .graph').data[6].x.at(-1) === 10000")
+    race_lab.wait_for_function(
+        "graph => document.querySelector(graph).data[6].x.at(-1) === 10000", arg=graphs[0]
+    )
     choose(race_lab, "race_lab", "Disjoint support")  # the measured races belong to other distributions
     shows(race_lab, "#race_lab .gsd-measured", "not measured yet")
 
