@@ -93,7 +93,8 @@ export class Drawing {
     this.drawNow = draw;
     this.measure(element);
     const nearby = { rootMargin: "300px 200px" };
-    new IntersectionObserver(([{ isIntersecting }]) => this.shown(isIntersecting), nearby).observe(element);
+    // On a busy machine several changes arrive together, in order.
+    new IntersectionObserver((changes) => this.shown(changes.at(-1)?.isIntersecting), nearby).observe(element);
     new ResizeObserver(() => this.measure(element) && this.draw()).observe(element);
   }
 

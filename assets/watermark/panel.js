@@ -38,8 +38,8 @@ class Watermark {
     const inspect = ({ target }) => this.light(target.closest?.("[data-number]"));
     for (const event of ["pointerover", "click"]) this.find(".scored").addEventListener(event, inspect);
     // requested only while the panel is visible
-    new IntersectionObserver(([{ isIntersecting }]) => {
-      this.seen = isIntersecting;
+    new IntersectionObserver((changes) => {
+      this.seen = changes.at(-1)?.isIntersecting ?? false;
       this.follow();
     }).observe(element);
   }
