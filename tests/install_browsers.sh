@@ -13,9 +13,5 @@ if ! is_there apt-get; then
     echo "The browser tests need these programs of Debian's packages: $missing. Install them." >&2
     exit 1
 fi
-as_root=""
-if [ "$(id -u)" != 0 ]; then
-    as_root="sudo"
-fi
-$as_root apt-get update -qq
-$as_root apt-get install -y -qq $missing >/dev/null
+# shellcheck disable=SC2086 # one word for each package
+sh "$(dirname "$0")/install_packages.sh" $missing

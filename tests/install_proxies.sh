@@ -16,14 +16,9 @@ if ! command -v apt-get >/dev/null 2>&1; then
     echo "Attacks through a proxy will not be tested: install$missing so that they are on the PATH." >&2
     exit 0
 fi
-as_root=""
-if [ "$(id -u)" != 0 ]; then
-    as_root="sudo"
-fi
-$as_root apt-get update -qq
 # shellcheck disable=SC2086 # one word for each package
-$as_root apt-get install -y -qq $missing >/dev/null
+sh "$(dirname "$0")/install_packages.sh" $missing
 if [ -d /run/systemd/system ]; then
     # shellcheck disable=SC2086
-    $as_root systemctl disable --quiet --now $missing
+    $([ "$(id -u)" = 0 ] || echo sudo) systemctl disable --quiet --now $missing
 fi
