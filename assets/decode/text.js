@@ -6,7 +6,7 @@ import { KINDS } from "../shared/catalogue.js";
 import { emission, rejection } from "../shared/decisions.js";
 import { appendText, tokenElement, visible } from "../shared/labels.js";
 import { decisionsOf, select, state, subscribe } from "../shared/store.js";
-import { make, onceDrawn, onFrame, zoomOf } from "../shared/view.js";
+import { make, onceDrawn, onFrame, windowZoom, zoomOf } from "../shared/view.js";
 import { Fences, linesOf } from "./code.js";
 import { mountLanes } from "./lanes.js";
 import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
@@ -118,7 +118,7 @@ class TextView {
     this.phase = state.phase;
     if (!starts) return;
     const { top } = this.story.closest("section").getBoundingClientRect();
-    if (top < 0 || top > 0.85 * window.innerHeight) window.scrollTo({ top: 0 });
+    if (top < 0 || top > (0.85 * innerHeight) / windowZoom()) window.scrollTo({ top: 0 });
   }
 
   reset() {
