@@ -116,10 +116,10 @@ def _looped(
     while unfinished.any() and input_ids.shape[1] < limit:
         active = torch.ones_like(unfinished) if pad is None else unfinished
         tokens = torch.tensor(rows.next_tokens(active.tolist()), device=input_ids.device)  # [rows]
-        if logits is not None:
-            logits += (rows.logits().to(torch.float32),)
-        if scores is not None:
-            scores += (processors(input_ids, rows.logits().to(torch.float32)),)
+        if scores is not None or logits is not None:
+            new = rows.logits().to(torch.float32)  # [rows, vocabulary]
+            logits = None if logits is None else (*logits, new.clone())  # processors may change `new`
+            scores = None if scores is None else (*scores, processors(input_ids, new))
         if pad is not None:
             tokens = tokens * unfinished + pad.to(tokens.device) * (1 - unfinished)
         input_ids = torch.cat([input_ids, tokens[:, None]], -1)
