@@ -28,9 +28,7 @@ const CONFIG = {
   toImageButtonOptions: { format: "svg" },
 };
 
-// Whether the page is dark: the address's choice, otherwise the system's.
 const DARK = matchMedia("(prefers-color-scheme: dark)");
-const isDark = () => (document.documentElement.style.colorScheme || (DARK.matches ? "dark" : "light")) === "dark";
 
 const GRID = "rgba(128, 128, 128, 0.25)";
 
@@ -45,6 +43,8 @@ export class Figure {
   constructor(element, { skeleton, plotly, fill, keys = null }) {
     this.element = element;
     this.graph = element.appendChild(make("div", "graph"));
+    this.probe = element.appendChild(make("i"));
+    this.probe.hidden = true;
     this.skeleton = skeleton;
     this.fill = fill;
     this.drawing = new Drawing(element, () => this.drawNow());
@@ -100,12 +100,12 @@ export class Figure {
   async react() {
     const { data, layout } = this.skeleton;
     const style = getComputedStyle(this.element);
-    const pair = /light-dark\((.+), (.+)\)/; // the value of most names; plotly needs one of both
-    const colourOf = (name) =>
-      style
-        .getPropertyValue(name)
-        .replace(pair, isDark() ? "$2" : "$1")
-        .trim();
+    // Plotly knows no names, so an element without content gets each colour, and the browser says what it is.
+    const probed = getComputedStyle(this.probe);
+    const colourOf = (name) => {
+      this.probe.style.color = `var(${name})`;
+      return probed.color;
+    };
     const { width, height } = this.drawing; // the height comes from the style sheet or the skeleton
     this.fill(this.skeleton);
     layout.width = width;

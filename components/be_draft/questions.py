@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 import specdec
-from components.be_draft.rounds import Written, in_their_place, played
+from components.be_draft.rounds import Written, drafter_round, played
 from components.page.questions import Answer, Question, answers
 from components.runs import lazy, topologies, zero_gpu
 from components.visitors import limits
@@ -84,7 +84,7 @@ def _guessed(pair: Pair, question: Guess) -> Answer:
     best = max(readings, key=lambda reading: _num_accepted(reading, round), default=[])
     tree, drafters = Written([best]).topology, {"draft": None, "ngram": NGram()}
     proposals = {
-        name: in_their_place(small, ids, tree, question.seed, drafter, **sampling)._asdict()
+        name: drafter_round(small, ids, tree, question.seed, drafter, **sampling)._asdict()
         for name, drafter in drafters.items()
     }
     has_ended = round.finish == "eos"

@@ -67,7 +67,7 @@ def played(
     return _first_round(pair, text_ids, tree.depth, drafter=people, topology=tree, seed=seed, **options)
 
 
-class Kept(NamedTuple):
+class DrafterRound(NamedTuple):
     """The result of a drafter in one round: the numbers of drafted and of accepted tokens, and the seconds of
     drafting."""
 
@@ -76,24 +76,24 @@ class Kept(NamedTuple):
     seconds: float
 
 
-def in_their_place(
+def drafter_round(
     pair: ModelPair,
     text_ids: Sequence[int],
     tree: Topology,
     seed: int,
     drafter: Any = None,
     **sampling: Any,
-) -> Kept:
+) -> DrafterRound:
     """Run a round after the same text as `played`, but with another drafter in the place of people.
 
     drafter: by default the pair's draft model. tree: the shape to draft, that of the people's tree
     (`Written.topology`). ValueError as in `specdec.stream`.
     """
     if not tree.num_draft_tokens:
-        return Kept(0, 0, 0.0)
+        return DrafterRound(0, 0, 0.0)
     options = {"drafter": drafter, "topology": tree, "detail": False, **sampling}
     round = _first_round(pair, text_ids, tree.depth, seed=seed, **options)
-    return Kept(len(round.nodes), round.num_accepted, round.seconds.draft)
+    return DrafterRound(len(round.nodes), round.num_accepted, round.seconds.draft)
 
 
 def _first_round(pair: ModelPair, text_ids: Sequence[int], depth: int, **options: Any) -> Round:

@@ -20,7 +20,7 @@ from typing import Any
 from fastapi import HTTPException
 
 import specdec
-from components.be_draft.rounds import Written, in_their_place, played
+from components.be_draft.rounds import Written, drafter_round, played
 from specdec.pair import ModelPair
 from specdec.trace import Token
 
@@ -145,7 +145,7 @@ def checked(pair: ModelPair, text_ids: Sequence[int], proposed: Iterable[str], s
         [(token.text, token.kind) for token in tokens],
         [] if has_ended else [token.id for token in tokens],
         by_class.num_accepted,
-        in_their_place(pair, text_ids, tree, seed, **_SAMPLING).accepted,
+        drafter_round(pair, text_ids, tree, seed, **_SAMPLING).accepted,
     )
 
 

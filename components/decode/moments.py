@@ -19,7 +19,7 @@ class Moment:
     score: float
 
 
-def telling(run: Generation) -> Moment | None:
+def correction_after_many(run: Generation) -> Moment | None:
     """The end of the round that yields the most tokens, among the rounds with a tree of full size whose last
     token is a correction and a word. Runs with more tokens per target call score higher."""
     for round in sorted(run.rounds, key=lambda round: -len(round.tokens)):

@@ -27,10 +27,10 @@ import specdec
 from components.decode import controls, screenshots, traces
 from components.decode.moments import (
     Moment,
+    correction_after_many,
     early_rejection,
     long_run,
     parting,
-    telling,
     undrafted,
     wide_tree,
 )
@@ -113,7 +113,7 @@ RECORDINGS = [
         "All seven guesses are often right here: code is easy to predict.",
         None,
         ("ersd",),
-        telling,
+        correction_after_many,
         max_new_tokens=98,  # ends with the code
         prompt=controls.CODE[0],
         seed=24,
@@ -125,7 +125,7 @@ RECORDINGS = [
         "Why faster? A call reads the large model from memory once, whether it checks one word or five.",
         None,
         ("ersd",),
-        telling,
+        correction_after_many,
         max_new_tokens=controls.ANSWER,
         prompt=controls.QUESTIONS[5],
         seed=30,
@@ -137,7 +137,7 @@ RECORDINGS = [
         "own.",
         Topology([(0,), (1,), (0, 0), (0, 1), (0, 0, 0), (0, 0, 0, 0)]),
         ("ersd",),
-        telling,
+        correction_after_many,
         prompt=controls.STORIES[0],
         seed=119,
         pair="stories",

@@ -68,7 +68,7 @@ class Run(Protocol):
     follows: bool
 
     @property
-    def planted(self) -> Tree:
+    def latest_tree(self) -> Tree:
         """The tree of the latest round."""
 
 
@@ -103,9 +103,9 @@ class _RunState:
     is_due: bool = False
     is_plain: bool = False
 
-    def learn(self, round: Round, planted: Topology) -> None:
-        """Count the verified nodes of a round on the tree `planted`, and count idle rounds and looks."""
-        counts = Counts.of(round, planted)
+    def learn(self, round: Round, tree: Topology) -> None:
+        """Count the verified nodes of a round on the tree `tree`, and count idle rounds and looks."""
+        counts = Counts.of(round, tree)
         self.counts.add(counts)
         self.alone.add(counts)
         self.idle = self.idle + 1 if self.is_plain else 0
@@ -215,7 +215,7 @@ class AutoTrees:
         """Learn from the accepted and rejected nodes in the rounds of one step."""
         for run, round in rounds.items():
             if run.follows:
-                self._state(run).learn(round, cast(Topology, run.planted))
+                self._state(run).learn(round, cast(Topology, run.latest_tree))
 
     def _shared(self, runs: Sequence[Run], texts: int, costs: RoundCost) -> list[Topology]:
         all_texts = max(SIZES) if texts == 1 else _MOST_NODES
@@ -228,7 +228,7 @@ class AutoTrees:
         if run not in self._states:
             before = self._learned.before(run.settings, run.seed)
             alone = self._learned.of_new_run(run.settings, run.seed)
-            self._states[run] = _RunState(before, alone, is_plain=not run.planted.num_draft_tokens)
+            self._states[run] = _RunState(before, alone, is_plain=not run.latest_tree.num_draft_tokens)
         return self._states[run]
 
 

@@ -128,7 +128,7 @@ class Batch:
     def rows_ahead(self, run: Run) -> int:
         """The number of rows that this run's next step needs: those of the next piece of its prompt, or those
         of a round with its latest tree."""
-        return min(self.members[run].ahead, PIECE) or 1 + run.planted.num_draft_tokens
+        return min(self.members[run].ahead, PIECE) or 1 + run.latest_tree.num_draft_tokens
 
     def _piece(self) -> int:
         return PIECE if len(self) > 1 else LONE_PIECE

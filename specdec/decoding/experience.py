@@ -47,9 +47,9 @@ class Counts:
         return cls(np.zeros(1), np.zeros(1))
 
     @classmethod
-    def of(cls, round: Round, planted: Topology) -> Counts:
-        """Counts of the verified nodes of a round on the tree `planted`."""
-        counts = index_counts([round], planted)
+    def of(cls, round: Round, tree: Topology) -> Counts:
+        """Counts of the verified nodes of a round on the tree `tree`."""
+        counts = index_counts([round], tree)
         return cls(np.array(counts.reached, float), np.array(counts.accepted, float))
 
     def add(self, round: Counts) -> None:

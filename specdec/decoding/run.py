@@ -200,7 +200,7 @@ class Run(Iterator[Round]):
         return self._trees.first
 
     @property
-    def planted(self) -> Tree:
+    def latest_tree(self) -> Tree:
         """The tree of the latest round; before any round, the first tree."""
         return self._trees.latest
 
@@ -226,7 +226,7 @@ class Run(Iterator[Round]):
         choice = self.choice
         return Generation(
             **self.settings._replace(seed=self.seed).recorded(),
-            paths=self.planted.paths if isinstance(self.planted, Topology) and not self.trees else (),
+            paths=self.latest_tree.paths if isinstance(self.latest_tree, Topology) and not self.trees else (),
             trees=self.trees,
             prompt=text,
             prompt_ids=self.prompt_ids,

@@ -39,7 +39,7 @@ BEHIND = 12
 PADS_AT = (7, 9)
 """Places of padding tokens in the text. With any of the `STRIDES`, at least one of them is committed."""
 CHECKED = 20
-"""The check on the model itself, not on its copy, reads texts of at most this many tokens."""
+"""The most tokens of a text in the check on the model itself (`selfcheck`), which needs no copy."""
 MOST_COPIES = 8
 """The most small copies that are kept in memory."""
 

@@ -27,11 +27,11 @@ from specdec.models.weights import check_sound, evaluating
 
 OWN = (COMPILED, LEAN)
 """Kinds of sessions that run our own forward passes, the fastest first."""
-TREES = "scores a tree of drafts in one forward, as plain forwards do"
+TREES = "scores a tree of drafts in one forward pass, as plain forward passes do"
 """The end of a sentence that begins with the name of a model that scores trees."""
 SEQUENCES = (
-    "takes single sequences as drafts: its cache also holds states, so each forward runs on a copy, and a "
-    "copy that has read a rejected token is dropped"
+    "takes single sequences as drafts: its cache also holds states, so each forward pass runs on a copy, and "
+    "a copy that has read a rejected token is dropped"
 )
 """The end of a sentence that begins with the name of a model whose cache also holds states."""
 
@@ -88,10 +88,11 @@ def _checked(module: transformers.PreTrainedModel, name: str) -> PreparedModel:
             break
         faults[kind.name] = result
     model = explained_model(model, _reason(model, faults))
-    if refused := [f"its {each.name} forward {faults[each.name]}" for each in OWN if each.name in faults]:
-        model = _with_note(model, "a slower forward is used", "; ".join(refused))
+    refused = [f"its {each.name} forward pass {faults[each.name]}" for each in OWN if each.name in faults]
+    if refused:
+        model = _with_note(model, "a slower forward pass is used", "; ".join(refused))
     if model.kind is PLAIN:
-        slow = "each token is a forward over all text, which is slow"
+        slow = "each token is a forward pass over all text, which is slow"
         model = _with_note(model, f"its own cache {faults[STEPPING.name]}", slow)
     if long.missing is not None:
         limit = f"unchecked beyond {CHECKED} tokens, because no small copy of it could be made"

@@ -82,7 +82,7 @@ def test_a_refused_forward_is_named(monkeypatch, caplog):
     monkeypatch.setattr(CompiledDecoder, "forward", lambda *args: forward(*args).neg())
     model = HFModel(rounding_model("llama", *SHAPES[0]), "model")
     assert not isinstance(model.decoder, CompiledDecoder)
-    fault = "a slower forward is used (its compiled forward gives logits that are off by"
+    fault = "a slower forward pass is used (its compiled forward pass gives logits that are off by"
     assert model.note.startswith(fault)
     assert model.note in model.capability_reason
     assert model.note in caplog.text

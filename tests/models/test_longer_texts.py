@@ -67,7 +67,7 @@ def test_where_its_own_cache_differs_the_user_is_told(caplog):
     model = HFModel(variations("roberta")["default"].build(), name="roberta")
     assert type(model.session()) is PlainSession
     assert "its own cache gives logits that are off by" in model.capability_reason
-    assert "a forward over all text" in model.capability_reason
+    assert "a forward pass over all text" in model.capability_reason
     assert "roberta: its own cache" in caplog.text
     assert model.note in run.models(ModelPair(model))[0]["note"], "the page says it, too"
     assert "note" not in run.models(ModelPair(HFModel(tiny_model("llama"))))[0]

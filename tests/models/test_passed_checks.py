@@ -59,7 +59,7 @@ def test_a_second_start_takes_the_check_and_gives_the_same_model(folder, checks)
     assert checks == []
     assert second.target.decoder is not None
     assert second.target.capability == "tree"
-    assert "as plain forwards do" in second.target.capability_reason
+    assert "as plain forward passes do" in second.target.capability_reason
     text = {"max_new_tokens": 20, "seed": 1, "method": "ar"}
     unremembered = specdec.ModelPair(second.target.module, None, second.tokenizer)
     assert len(checks) == 1

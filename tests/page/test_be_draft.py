@@ -6,7 +6,7 @@ import pytest
 
 import specdec
 from components.be_draft import questions as asking
-from components.be_draft.rounds import Kept, Written, in_their_place, played
+from components.be_draft.rounds import DrafterRound, Written, drafter_round, played
 from components.runs import zero_gpu
 from components.runs.lazy import LazyPair
 from specdec.drafters import NGram
@@ -86,11 +86,11 @@ def test_others_draft_in_the_same_place_as_in_a_run_of_their_own(pair):
             pair, ids, topology=sequence(3), drafter=drafter, seed=5, max_new_tokens=9, temperature=0.5
         )
         first = next(run)
-        result = in_their_place(pair, ids, sequence(3), 5, drafter, temperature=0.5)
+        result = drafter_round(pair, ids, sequence(3), 5, drafter, temperature=0.5)
         assert result[:2] == (3, first.num_accepted)
         assert result.seconds > 0
         run.close()
-    assert in_their_place(pair, ids, Topology([]), 5) == Kept(0, 0, 0.0)
+    assert drafter_round(pair, ids, Topology([]), 5) == DrafterRound(0, 0, 0.0)
 
 
 def test_a_whole_story_by_questions_is_the_one_without_them(ask):
