@@ -58,7 +58,7 @@ function keepsText(method, dtype) {
 }
 
 function rounded(place, dtype) {
-  const agreement = `Measured in ${dtype}: the texts agree for ${count(place, "token")}.`;
+  const agreement = `Measured in ${dtype}: the first ${count(place, "token")} of both texts are equal.`;
   if (dtype === "float32")
     return `${agreement} At the next token two choices were almost equally likely, and rounding decided between them.`;
   return `${agreement} A call of the large model over several tokens rounds differently from one over a single token. Here the rounding decided between two almost equally likely tokens. ${HOW_OFTEN}`;

@@ -102,7 +102,8 @@ def _fields(opening: dict[str, Any]) -> frame.Part:
 
 
 def _input(name: str, value: Any = None, **look: Any) -> frame.Part:
-    """The field of the setting with this name, as its row describes it. value: the field's first value."""
+    """The form field of the setting with this name, made from its row in `TABLE`. value: what the field shows
+    first."""
     row, setting = TABLE[name], TABLE[name].setting
     # JavaScript does not represent larger whole numbers exactly
     least, most = setting.least, None if row.most is None else min(row.most, MOST_WHOLE)

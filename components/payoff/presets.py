@@ -63,7 +63,7 @@ def _smollm2() -> Preset:
         "SmolLM2-135M on a CPU",
         f"Measured on {machine['date']} with {machine['threads']} of {machine['cores']} cores of an "
         f"{machine['processor']}: "
-        "SmolLM2-135M-Instruct in bfloat16 with the draft of this project, ERSD at temperature 1 "
+        "SmolLM2-135M-Instruct in bfloat16 with this project's draft model, ERSD at temperature 1 "
         "(python -m research.payoff).",
         SetUp.from_json(row["setup"]),
     )

@@ -136,7 +136,7 @@ class Job:
 
 
 class Closed(Exception):  # noqa: N818 - a wish of the owner, not an error
-    """Raised inside the work of a job to end it after the job was closed."""
+    """Raised inside the work of a closed job, so that the work ends."""
 
 
 def beside(work: Callable[[Callable[[Any], None]], Any]) -> Job:

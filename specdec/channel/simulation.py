@@ -42,11 +42,11 @@ class Message(NamedTuple):
 
 
 def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, position: int = 0) -> Message:
-    """The first accepted proposal of greedy rejection sampling (Harsha et al., 2010; Section 4 of the paper).
+    """The first proposal that greedy rejection sampling accepts (Harsha et al., 2010).
 
-    p, q: [n]. position: the number of the message. Proposal x is accepted with probability max(P_x - λQ_x, 0)
-    / (S Q_x), where S = Σ max(P - λQ, 0), and λ grows by S at each rejection. GSD makes the same tests, but
-    removes rejected tokens from Q. On average, max p/q proposals are tested. ValueError if p or q is not a
+    p, q: [n]. position: the number of the message. Proposal x is accepted with probability max(p_x - λq_x, 0)
+    / (S q_x), where S = Σ max(p - λq, 0). λ is 0 at first, and grows by S at each rejection. GSD makes the
+    same tests, but removes rejected tokens from q. On average, max p/q proposals are tested. ValueError if p or q is not a
     distribution, q is 0 where p is not, or none of the first `MOST_PROPOSALS` is accepted.
     """
     p, q = covered_pair(p, q)

@@ -84,7 +84,7 @@ def test_a_prefix_that_is_counted_one_token_short_would_be_noticed(monkeypatch):
         return right(self, token_ids, [text._replace(length=text.length - 1) for text in texts])
 
     monkeypatch.setattr(graphs.GraphedForward, "__call__", short)
-    have, want = (played(each, 0, rounds=1)[1].cpu() for each in (model, launched))
+    have, want = (played(each, 1, rounds=1)[1].cpu() for each in (model, launched))
     assert relative_error(have, want) > 100 * CLOSE
 
 
@@ -176,7 +176,7 @@ def test_a_token_whose_state_is_nan_spoils_no_text_that_does_not_use_it():
 
 def test_a_model_with_graphs_is_freed_without_a_garbage_collection():
     model = model_of()
-    session, _ = played(model, 0, rounds=1)
+    session, _ = played(model, 2, rounds=1)
     cache, decoder = weakref.ref(session._cache), weakref.ref(model.decoder)
     for graph in model.decoder.graphs._graphs.values():
         graph._replay = None  # on a CPU this is the forward itself, which refers to the graph

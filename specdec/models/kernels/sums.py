@@ -1,10 +1,11 @@
 """Sums of float32 numbers in one fixed order, as vector code for LLVM.
 
 LLVM would choose the order of a sum by the width of the processor's registers, so different processors would
-round differently. This module fixes the order: there are four sums of 16 lanes. While 64 numbers are left,
-lane i of sum s adds number 16 s + i of the next 64. The four sums are added in pairs, and the lanes of the
-result by halves. Then eight lanes, of which the first starts with the sum so far, add the remaining numbers
-eight at a time. These lanes are added by halves as well, and the last few numbers one by one.
+round differently. This module fixes the order. There are four vectors of 16 lanes. While 64 numbers are
+left, lane i of vector v adds number 16 v + i of the next 64. The four vectors are added in pairs. The result
+becomes one number: its upper half is added to its lower half until one lane is left (`in_halves`). A vector
+of eight lanes, which starts with this number and seven zeros, adds the remaining numbers eight at a time. It
+becomes one number in the same way, to which the last few numbers are added one by one.
 """
 
 from __future__ import annotations
