@@ -304,7 +304,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", help="the runs to record (default: all)")
     parser.add_argument("--tries", type=int, default=12, help="runs from which each is chosen (default: 12)")
     parser.add_argument(
-        "--again", action="store_true", help="keep the prompt and the seed of each run that still shows what it is recorded for"
+        "--again",
+        action="store_true",
+        help="keep the prompt and the seed of each run that still shows what it is recorded for",
     )
     options = parser.parse_args(arguments)
     recordings = [each for each in RECORDINGS if not options.names or each.name in options.names]

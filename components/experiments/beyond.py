@@ -105,9 +105,10 @@ def limits(summary: Summary) -> dict[str, Any]:
         _place("limits"),
         sentence,
         "Marks show ERSD on the optimal tree of k tokens, with 95% intervals. Lines are upper bounds; "
-        "“Tunstall” is Theorem 4.1 of the paper. Two bounds hold only for deterministic drafts: “as stated” by "
-        "Pankratov and Alistarh, and “deterministic” from docs/theory.md. Such a draft is fixed without the "
-        "target's samples, and is accepted only if it equals a sample. GSD and ERSD may exceed these bounds.",
+        "“Tunstall” is Theorem 4.1 of the paper. Two bounds hold only for deterministic drafts: “as stated” "
+        "by Pankratov and Alistarh, and “deterministic” from docs/theory.md. Such a draft is fixed without "
+        "the target's samples, and is accepted only if it equals a sample. GSD and ERSD may exceed these "
+        "bounds.",
         figure,
         table("Tokens per target call", ["pair", "k", "optimal tree", *_FIELDS], cells),
         id="limits",

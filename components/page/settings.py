@@ -225,8 +225,8 @@ def declared(
     function's parameters.
 
     A client passes the settings by name; only the prompt is necessary. updates: a function of the settings
-    and the visitor's address. request: the class of the request that Gradio passes. description: the beginning
-    of the endpoint's documentation, to which this function adds the settings.
+    and the visitor's address. request: the class of the request that Gradio passes. description: the
+    beginning of the endpoint's documentation, to which this function adds the settings.
     """
 
     # Not `async`: the run ends after the current round when its visitor leaves, and ZeroGPU can run it.

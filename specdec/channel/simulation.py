@@ -46,8 +46,8 @@ def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, positio
 
     p, q: [n]. position: the number of the message. Proposal x is accepted with probability max(p_x - λq_x, 0)
     / (S q_x), where S = Σ max(p - λq, 0). λ is 0 at first, and grows by S at each rejection. GSD makes the
-    same tests, but removes rejected tokens from q. On average, max p/q proposals are tested. ValueError if p or q is not a
-    distribution, q is 0 where p is not, or none of the first `MOST_PROPOSALS` is accepted.
+    same tests, but removes rejected tokens from q. On average, max p/q proposals are tested. ValueError if p
+    or q is not a distribution, q is 0 where p is not, or none of the first `MOST_PROPOSALS` is accepted.
     """
     p, q = covered_pair(p, q)
     seed, position = checked_key(seed, position)

@@ -92,8 +92,8 @@ class Copies:
         return tokens, chances
 
     def share(self, length: int) -> float:
-        """The estimated probability that the target accepts a token copied after a repeated suffix of `length`
-        tokens. `length` is at least 1."""
+        """The estimated probability that the target accepts a token copied after a repeated suffix of
+        `length` tokens. `length` is at least 1."""
         return self._share(_kind(length))
 
     def _share(self, kind: int) -> float:

@@ -115,8 +115,8 @@ class ProposedDrafter(NoDrafter):
         topology: Topology,
         noise: PositionNoise,  # noqa: ARG002
     ) -> tuple[dict[int, int], dict[int, Tensor]]:
-        """The token of each drafted row of the topology, and log q for each row with children. A `Proposer` has
-        no log q. Continuations that begin with equal tokens share the nodes of these tokens."""
+        """The token of each drafted row of the topology, and log q for each row with children. A `Proposer`
+        has no log q. Continuations that begin with equal tokens share the nodes of these tokens."""
         proposed = self.user.propose(tuple(text_ids), topology)
         if isinstance(proposed, str) or not isinstance(proposed, Iterable):
             raise ValueError(

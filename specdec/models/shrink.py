@@ -3,7 +3,8 @@
 The classes of a model and the integers of its configuration decide which mask, window, chunk or rotary
 embedding it uses; its weights do not. So a copy has the same classes, a layer of each kind, narrow matrices
 and random weights. Text lengths at which the computation changes, such as a sliding window, are made small.
-They keep their order, and equal lengths stay equal. The context has `ROOM` tokens more than the other lengths.
+They keep their order, and equal lengths stay equal. The context has `ROOM` tokens more than the other
+lengths.
 
     sliding_window 4096, original_max_position_embeddings 8192, max_position_embeddings 131072
     becomes        18,                                    20,                           22 (+ ROOM)
