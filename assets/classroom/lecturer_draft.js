@@ -10,6 +10,7 @@ export function mountDraft(dialog, send) {
   on(".close", () => dialog.close());
   on(".verify", () => send("check"));
   on(".next-round", () => send("next"));
+  on(".end", () => send("draft"));
   // Keys that are typed here must not act as commands of the page.
   dialog.addEventListener("keydown", (event) => event.stopPropagation());
   find(".begin").addEventListener("submit", () => send("draft", { prompt: find(".begin input").value }));
@@ -41,7 +42,7 @@ export function mountDraft(dialog, send) {
       find(".drafting").hidden = !draft;
       if (draft) drawRound(state);
       if (draft && !hasBegun) show();
-      if (!who || (hasBegun && !draft)) dialog.close();
+      if (!who || (hasBegun && state?.place)) dialog.close(); // after the end of a text another one can begin
       hasBegun = Boolean(draft);
     },
   };

@@ -36,6 +36,7 @@ function enter(room) {
   remember(KEPT, who);
   tell(null);
   find(".join").hidden = true;
+  find(".leave").hidden = false;
   setText(find("header .code"), `Class ${spelled(who.room)}`);
   follow();
 }
@@ -54,7 +55,7 @@ function leave(message) {
   pastIndex = -1;
   lastDrawing = "";
   find(".join").hidden = false;
-  find(".lesson").hidden = find("footer").hidden = true;
+  find(".lesson").hidden = find("footer").hidden = find(".leave").hidden = true;
   setText(find("header .code"), "");
   tell(message);
 }
@@ -199,6 +200,7 @@ function go(index) {
 }
 
 find(".follow").addEventListener("click", () => go(-1));
+find(".leave").addEventListener("click", () => leave(null));
 find(".join").addEventListener("submit", (event) => {
   event.preventDefault();
   join(field("#code").value);

@@ -6,7 +6,7 @@ import { make, makeButton, setText, zoomOf } from "../shared/view.js";
 import { follow } from "./notes.js";
 import { answer, answerOf, forget } from "./progress.js";
 import { answerWords, ask, feedback, isRight, textOf } from "./question.js";
-import { lastStep, outcomes, questionAt, result, setupAt, summary } from "./steps.js";
+import { lastStep, opening, outcomes, questionAt, result, setupAt, summary } from "./steps.js";
 import { lecturesOf, minutesUntil } from "./times.js";
 
 const PATIENCE = 60_000; // milliseconds after which the element to look at must exist
@@ -234,7 +234,7 @@ export class Bar {
       : "";
     setText(this.find(".place"), `Lesson ${this.numberOf(lesson.id)}, step ${step + 1} of ${steps}${minute}`);
     setText(this.find("#lesson-title"), lesson.title);
-    const words = question ? [question.ask] : this.isEnd ? this.summary() : lesson.read.split("\n");
+    const words = question ? [question.ask] : this.isEnd ? this.summary() : opening(lesson);
     this.find(".words").replaceChildren(...words.map((text) => make("p", "", text)));
     this.drawQuestion(question);
     this.find(".back").disabled = step === 0;

@@ -133,7 +133,7 @@ function mountBoard(element) {
   offer("board", {
     get: () => ({}), // a step of the lesson opens the board, so the address needs no entry for it
     set: ({ name }) => {
-      const board = bar.lesson?.boards[name];
+      const board = bar.lesson?.boards?.[name];
       element.hidden = !board;
       document.body.toggleAttribute("data-board", Boolean(board));
       if (!board) return;

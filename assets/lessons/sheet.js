@@ -39,8 +39,8 @@ function drawSheet(lesson, number) {
     "page",
     make("p", "name", "Name: ______________________________    Date: ______________"),
     make("h1", "", `Lesson ${number}: ${lesson.title}`),
-    ...paragraphs(lesson.read.replace(/\n(Here|Beside) .*$/s, "")),
-    make("div", "figure", drawBoard(lesson.boards[lesson.figure], { open: true })),
+    ...paragraphs(lesson.read),
+    ...(lesson.figure ? [make("div", "figure", drawBoard(lesson.boards[lesson.figure], { open: true }))] : []),
     ...lesson.questions.map((question, i) => section(question, i + 1)),
     make("p", "note", `On a screen: ${address(lesson)}`),
   );

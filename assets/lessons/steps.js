@@ -7,6 +7,10 @@ export const lastStep = (lesson) => lesson.questions.length + 1;
 
 export const questionAt = (lesson, step) => lesson.questions[step - 1];
 
+// The text of a lesson's first step in paragraphs. `here` is about what the page shows beside it, so it stands neither
+// on paper nor on the students' pages.
+export const opening = ({ read, here }) => [...read.split("\n"), ...(here ? [here] : [])];
+
 // The page's setup at a step, or null after the last one. It does not reveal the answer to an open question.
 export function setupAt(lesson, step, revealed) {
   if (step >= lastStep(lesson)) return null;

@@ -31,14 +31,15 @@ export function verdict(state, { alarm, faults }) {
   if (phase === "error") return { kind: "", text: "No verdict." };
   if (phase === "stopped" && decodes === 0)
     return { kind: "", text: "Stopped before the first decode. Press “Run the check” to begin again." };
-  const so_far = `After ${count(decodes)} of ${count(setup.decodes)} decodes: ${result(chi_square)}.`;
+  const fault = setup.fault && faults[setup.fault];
+  const so_far = `${fault ? `With the mistake (${fault}), after` : "After"} ${count(decodes)} of ${count(setup.decodes)} decodes: ${result(chi_square)}.`;
   if (phase === "running") return { kind: "", text: `${so_far} The verdict comes at the end.` };
   if (phase === "stopped") return { kind: "", text: `Stopped, so no verdict. ${so_far}` };
   const early =
     decodes < setup.decodes
       ? ` The server was busy, so the check ended at its time limit, after ${count(decodes)} of ${count(setup.decodes)} decodes. The time limit does not depend on the counts, so the verdict is valid.`
       : "";
-  const verdict = finished(state, setup.fault && faults[setup.fault], alarm, early);
+  const verdict = finished(state, fault, alarm, early);
   return phase === "recorded" ? { ...verdict, text: `${verdict.text} ${RECORDED}` } : verdict;
 }
 

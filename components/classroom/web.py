@@ -71,7 +71,7 @@ class _Answer(_InRoom):
 
 
 class _Draft(_InRoom):
-    prompt: Annotated[str, Field(min_length=1, max_length=400)]
+    prompt: Annotated[str, Field(min_length=1, max_length=400)] | None = None  # None ends the drafting
 
 
 class _Propose(_InRoom):
@@ -142,7 +142,8 @@ class Hall:
 
     async def _draft(self, body: _Draft, token: _Token = "") -> _Said:
         room = self._room_led_by(token, body.room)
-        room.draft(await self._in_thread(self._new_draft, body.prompt))
+        prompt = body.prompt
+        room.draft(None if prompt is None else await self._in_thread(self._new_draft, prompt))
         return view_of(room, token)
 
     async def _check(self, body: _InRoom, token: _Token = "") -> _Said:
