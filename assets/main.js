@@ -16,6 +16,7 @@ import { mountPair } from "./page/pair.js";
 import { mountProjector } from "./page/projector.js";
 import { mountSetup, tell } from "./page/setup.js";
 import { mountTabs, onTab } from "./page/tabs.js";
+import { mountFocus } from "./shared/focus.js";
 import { mountGlossary } from "./shared/glossary.js";
 import { prepareServer, serverOf } from "./shared/server.js";
 import * as store from "./shared/store.js";
@@ -116,6 +117,7 @@ addEventListener("click", ({ target }) => {
 });
 addEventListener("submit", (event) => event.preventDefault(), true); // scripts handle all forms, including those that are still loading
 prepareServer();
+mountFocus();
 mountGlossary();
 // These panels are mounted at the start: other views need the run, and the run's panels name the models.
 for (const part of document.querySelectorAll("main > :not(#tabs), #tab-live, #models")) mountAll(part);

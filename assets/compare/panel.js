@@ -122,6 +122,7 @@ class Comparison {
   remove(column) {
     state.columns.splice(state.columns.indexOf(column), 1);
     this.fill();
+    this.drawControls(); // there is room for another column now
     this.find(".add").focus();
   }
 

@@ -9,7 +9,7 @@ import { sum, Totals } from "../shared/totals.js";
 import { makeButton, onceDrawn, onFrame, setText, zoomOf } from "../shared/view.js";
 import { account } from "./lanes.js";
 import { setStage, stage } from "./opening.js";
-import { isPlaying, onPlayer } from "./player.js";
+import { isPlaying, onPlayer, pause } from "./player.js";
 
 const WHY = "specdec.why"; // stored once the visitor has opened the race
 const SIMILAR = 0.1; // gains that differ by less than this count as equal
@@ -132,6 +132,13 @@ export function mountAside(element) {
     onceDrawn(() => void (element.parentElement.scrollLeft = element.parentElement.scrollWidth)); // on a phone, to the race
   };
   const button = whyButton(open);
+  // With the keyboard, Enter on the text opens the race of the word that the arrow keys have reached.
+  const story = /** @type {HTMLElement} */ (document.querySelector("#text .story"));
+  story.addEventListener("keydown", ({ key }) => {
+    if (key !== "Enter" || state.rounds.length === 0) return;
+    pause();
+    open();
+  });
   find(".try").addEventListener("click", () => {
     const prompt = /** @type {HTMLTextAreaElement} */ (document.querySelector("#prompt textarea"));
     prompt.focus();

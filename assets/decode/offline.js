@@ -1,6 +1,7 @@
 // A saved page: the same panels, with one run and without a server.
 
 import { METHODS } from "../shared/catalogue.js";
+import { mountFocus } from "../shared/focus.js";
 import { mountGlossary } from "../shared/glossary.js";
 import { select, show, state } from "../shared/store.js";
 import { parse, toRun } from "../shared/trace.js";
@@ -35,6 +36,7 @@ export function prepare() {
   document.body.dataset.phase = "idle";
   document.body.toggleAttribute("data-recorded", true);
   for (const [name, mount] of Object.entries(MOUNTS)) mount(document.getElementById(name), { models: [] });
+  mountFocus();
   mountGlossary();
   window.specdec = { store: { state } };
 }

@@ -51,14 +51,14 @@ function lookAt(selector) {
   else scrollTo(0, 0);
 }
 
-// Presses the button that a step names, as soon as the fields have the step's values.
-function press(selector) {
+// Presses the button that a step names, as soon as the fields have the step's values. act: another act than the press.
+function press(selector, act = (button) => button.click()) {
   const request = newest;
   const wait = () => {
     if (request !== newest) return;
     /** @type {HTMLButtonElement | null} */
     const button = document.querySelector(selector);
-    if (button?.checkVisibility() && !button.disabled) button.click();
+    if (button?.checkVisibility() && !button.disabled) act(button);
     else requestAnimationFrame(wait); // the script of its tab is still being loaded
   };
   wait();
@@ -149,6 +149,7 @@ export class Bar {
   }
 
   close() {
+    const { id } = this.lesson;
     this.element.hidden = true;
     this.lesson = this.lecture = null;
     delete document.body.dataset.lesson;
@@ -159,6 +160,7 @@ export class Bar {
     dispatchEvent(new Event("resize"));
     inAddress(null);
     show({ tab: "lessons" });
+    press(`#start-${id}`, (button) => button.focus());
     this.tell();
   }
 

@@ -85,7 +85,10 @@ function openAsked(lessons, query) {
 }
 
 function card(lesson, number) {
-  const start = makeButton("start", [], () => bar.open(lesson.id));
+  const start = Object.assign(
+    makeButton("start", [], () => bar.open(lesson.id)),
+    { id: `start-${lesson.id}` },
+  );
   const paper = makeButton("paper", "Print a sheet", () => printSheet(lesson, number));
   paper.setAttribute("aria-label", `Print a sheet: ${lesson.title}`);
   const title = make("h3", "", `${number}. ${lesson.title}`);

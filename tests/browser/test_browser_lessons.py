@@ -215,6 +215,16 @@ def test_a_clicker_goes_through_a_lesson_and_the_summary_leads_back(visit):
     expect(page.locator(".lesson .verdict")).to_have_count(0)
 
 
+def test_the_focus_follows_an_answer_and_returns_to_the_list_at_the_end(visit):
+    page = visit("?lesson=race&step=2")
+    page.locator(".lesson .options input").first.focus()
+    page.keyboard.press("ArrowRight")
+    for pressed, focused in (("[type=submit]", ".lesson .next"), (".close", "#start-race")):
+        page.locator(f".lesson {pressed}").focus()
+        page.keyboard.press("Enter")
+        expect(page.locator(focused)).to_be_focused()
+
+
 def test_one_next_leads_through_the_lecture_and_its_place_stays_after_a_reload(visit):
     page = visit("?tab=lessons")
     page.locator("summary", has_text="Teach").click()

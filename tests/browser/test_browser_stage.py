@@ -185,6 +185,26 @@ def test_any_key_ends_the_opening_and_the_race_opens_on_request_and_stays_open(t
     expect(page.locator("#method")).to_be_visible()
 
 
+def test_keys_open_the_race_and_keep_their_place_when_a_button_is_disabled(tab):
+    page = tab((1280, 720), is_new=True)
+    page.wait_for_selector("[data-stage=line]")
+    page.keyboard.press("Escape")
+    page.locator("#text .story").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#race .figure")).to_be_hidden()
+    page.keyboard.press("Enter")
+    expect(page.locator("#race .figure")).to_be_visible()
+    page.route("**/call/v2/*", lambda _: None)  # the run does not end by itself
+    for pressed, focused in (
+        ("#stepper .first", "#stepper .forward"),
+        ("#generate", "#stop"),
+        ("#stop", "#generate"),
+    ):
+        page.locator(pressed).focus()
+        page.keyboard.press("Enter")
+        expect(page.locator(focused)).to_be_focused()
+
+
 WRITTEN = """() => [...document.querySelectorAll("#text .tokens .token:not(.rejected)")]
   .map((token) => token.textContent).join("")"""
 SPEED = r"([Tt]imes as fast|as fast as plain decoding here|too busy to measure).*"
