@@ -84,12 +84,21 @@ function termOf(target) {
 export function mountGlossary() {
   const note = Object.assign(make("div", "term-note"), { id: "term-note", role: "tooltip", hidden: true });
   document.querySelector(".shell").append(note);
+  let described = null;
+  const hide = () => {
+    note.hidden = true;
+    described?.removeAttribute("aria-describedby");
+    described = null;
+  };
   const tell = ({ target }) => {
+    if (target === note) return; // the pointer may move onto the definition
+    hide();
     const term = target instanceof Element && termOf(target);
-    note.hidden = !term;
     if (!term) return;
+    note.hidden = false;
     note.textContent = term.text;
-    term.element.setAttribute("aria-describedby", note.id);
+    described = term.element;
+    described.setAttribute("aria-describedby", note.id);
     const { left, bottom, top } = term.element.getBoundingClientRect();
     const { offsetWidth: width, offsetHeight: height } = note;
     const [zoom, page] = [zoomOf(note), windowZoom()];
@@ -98,5 +107,5 @@ export function mountGlossary() {
     note.style.top = `${isBelow ? bottom / zoom + 6 : top / zoom - height - 6}px`;
   };
   for (const event of ["pointerover", "focusin"]) document.addEventListener(event, tell);
-  document.addEventListener("keydown", ({ key }) => key === "Escape" && (note.hidden = true));
+  document.addEventListener("keydown", ({ key }) => key === "Escape" && hide());
 }

@@ -469,3 +469,7 @@ def test_a_sentence_comes_by_focus_and_goes_by_escape(open_tab):
     assert term.get_attribute("aria-describedby") == "term-note"
     page.keyboard.press("Escape")
     note.wait_for(state="hidden")
+    assert term.get_attribute("aria-describedby") is None
+    term.hover()
+    note.hover()  # the pointer may move onto the sentence
+    expect(note).to_be_visible()
