@@ -4,7 +4,7 @@ import { offer } from "../page/setup.js";
 import { Asker } from "../shared/lab_view.js";
 import { visible } from "../shared/labels.js";
 import { headOf, Plot, tableOf } from "../shared/plot.js";
-import { fillRows, make, makeButton, setText } from "../shared/view.js";
+import { fillRows, make, makeButton, makeRowName, setText } from "../shared/view.js";
 import { setupOf } from "./setup.js";
 
 // A token's text with visible signs for spaces. The entry that stands for all other tokens is shown as words.
@@ -77,7 +77,7 @@ function drawEditor(host, names, p, q, onChange) {
       input.addEventListener("change", onChange);
       return make("td", "", input);
     });
-    return make("tr", "", make("td", "", shownToken(name)), ...inputs);
+    return make("tr", "", makeRowName(shownToken(name)), ...inputs);
   });
   host.replaceChildren(make("table", "editor", headOf(["token", "P", "Q"]), make("tbody", "", ...rows)));
 }

@@ -37,7 +37,11 @@ export function mount(element, props, server) {
     if (view.findings.length > 0) entries.push(["Findings", find(".findings")]);
     const items = entries.map(([title, target]) => {
       target.dataset.slide = title;
-      const bring = () => target.scrollIntoView({ block: "start" });
+      const bring = () => {
+        target.scrollIntoView({ block: "start" });
+        const heading = Object.assign(target.querySelector("h3"), { tabIndex: -1 });
+        heading.focus({ preventScroll: true });
+      };
       return make("li", "", makeButton("", title, bring));
     });
     find(".contents ol").replaceChildren(...items);
@@ -51,6 +55,7 @@ export function mount(element, props, server) {
       input.addEventListener("change", () => {
         method = id;
         draw();
+        setText(find(".shown"), `The figures show ${name}.`);
       });
       return make("label", "choice", input, ` ${name}`);
     });

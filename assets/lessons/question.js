@@ -1,6 +1,6 @@
 // A question of a lesson: its inputs, and the feedback on a prediction.
 
-import { make } from "../shared/view.js";
+import { make, makeOutput } from "../shared/view.js";
 
 const decimals = ({ range, percent }) => (percent ? 1 : range[2] < 1 ? 2 : 0);
 const unit = ({ percent }) => (percent ? "%" : "");
@@ -54,7 +54,7 @@ function askChoice(host, { choices }, value, ready) {
 function askNumber(host, question, answer, ready) {
   const [min, max, step] = question.range;
   const slider = Object.assign(make("input"), { type: "range", min, max, step, value: answer ?? (min + max) / 2 });
-  const output = make("output");
+  const output = makeOutput();
   const draw = () => {
     const text = answer === undefined && !touched ? "?" : `${Number(slider.value)}${unit(question)}`;
     output.textContent = text;

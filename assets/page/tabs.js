@@ -39,6 +39,9 @@ export function showTab(name) {
     tab.dataset.opens = idOf(target);
     tab.setAttribute("aria-controls", target.id);
   }
+  const { textContent: title } = document.getElementById(target.getAttribute("aria-labelledby"));
+  // later, because `goToTab` first adds the entry of the history that gets this title
+  queueMicrotask(() => (document.title = `${title} · Speculative decoding`));
   for (const row of rows().slice(1)) row.hidden = !row.querySelector('[aria-selected="true"]');
   openings.notify(target);
 }

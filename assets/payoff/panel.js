@@ -59,13 +59,15 @@ export function mount(element, props, server) {
   let timer; // the timer of the next question during a measurement
   let ofPair = null; // the answer about the loaded pair
   let news = { models: [], status: "rest" }; // names of the models
+  let isMeasuring = false;
   let last = null; // the speed of the visitor's last run, and its models
 
   // The known gain of the pair on this computer.
   function say() {
     const words = pairWords(news.models);
     const isKnown = last?.models === namesOf(news.models);
-    const gain = ofPair ? `${gainOf(ofPair)}.` : isKnown ? gainWords(last) : "not measured yet.";
+    const known = ofPair ? `${gainOf(ofPair)}.` : isKnown ? gainWords(last) : "not measured yet.";
+    const gain = isMeasuring ? "measuring …" : known;
     const sentence = isLoadActive(news)
       ? `${news.title} is being loaded.`
       : `On this computer, with these two models: ${gain}`;
@@ -74,14 +76,15 @@ export function mount(element, props, server) {
       ofPair && isKnown ? `. Your last run was ${speedWords(last)}; the gain depends on text and temperature.` : "";
     setText(find(".names"), isLoadActive(news) ? "" : words + beside);
     find(".measure").disabled = isLoadActive(news) || news.models.length === 0;
-    find(".measure").hidden = ofPair !== null;
+    find(".measure").hidden = isMeasuring || ofPair !== null;
     element.toggleAttribute("data-empty", answer === null);
   }
 
   // Shows or hides the progress of a measurement, { share, left }.
   function progress(state) {
-    for (const part of ["progress", ".cancel"]) find(part).hidden = !state;
-    find(".measure").hidden = Boolean(state) || ofPair !== null;
+    isMeasuring = Boolean(state);
+    say();
+    for (const part of ["progress", ".cancel"]) find(part).hidden = !isMeasuring;
     if (state) find("progress").value = state.share;
     setText(find(".left"), state ? (state.left > 0 ? `about ${Math.ceil(state.left)} s left` : "Measuring …") : "");
   }
@@ -126,7 +129,6 @@ export function mount(element, props, server) {
     answer = null;
     progress(null);
     ask();
-    say();
   }
 
   function ask() {

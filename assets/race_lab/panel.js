@@ -4,7 +4,7 @@ import { offer } from "../page/setup.js";
 import { Asker, presetMenu } from "../shared/lab_view.js";
 import { digits, quoted, share, visible } from "../shared/labels.js";
 import { state as run, selectedRound, subscribe } from "../shared/store.js";
-import { fillRows, fillTable, make, makeButton, onFrame, setText } from "../shared/view.js";
+import { fillRows, fillTable, make, makeButton, makeOutput, onFrame, setText } from "../shared/view.js";
 import { Drafts } from "./drafts.js";
 import { Lanes } from "./lanes.js";
 import * as model from "./model.js";
@@ -23,7 +23,7 @@ function tokenRow() {
 function probabilitySlider(side) {
   const slider = Object.assign(make("input"), { type: "range", min: 0, max: 1, step: "any" });
   slider.dataset.side = side;
-  return make("label", `probability ${side}`, make("span", "", side), slider, make("output"));
+  return make("label", `probability ${side}`, make("span", "", side), slider, makeOutput());
 }
 
 class RaceLab {
@@ -191,8 +191,7 @@ class RaceLab {
 
   // seed: repeats an earlier simulation. Without a seed, one is drawn.
   simulate(seed = null) {
-    this.find(".run-many").disabled = true;
-    this.ask("simulated", { seed }).finally(() => (this.find(".run-many").disabled = false));
+    this.ask("simulated", { seed });
   }
 
   ask(name, also = {}) {

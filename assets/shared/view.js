@@ -88,6 +88,10 @@ export function makeButton(className, parts = [], act) {
   return button;
 }
 
+// Makes the element beside a slider that shows its value. A screen reader reads the value with the slider, so this
+// element is not announced.
+export const makeOutput = () => Object.assign(make("output"), { ariaLive: "off" });
+
 // Gives `parent` as many children as there are items, reusing existing ones, and fills each child.
 export function fillRows(parent, items, create, fill) {
   while (parent.childElementCount > items.length) parent.lastElementChild.remove();
@@ -99,7 +103,11 @@ export function fillRows(parent, items, create, fill) {
   });
 }
 
-export const setCells = (row, texts) => fillRows(row, texts, () => make("td"), setText);
+// The first cell of a row, which names the row for screen readers.
+export const makeRowName = (...parts) => Object.assign(make("th", "cell", ...parts), { scope: "row" });
+
+const makeCell = (row) => (row.firstElementChild ? make("td") : makeRowName());
+export const setCells = (row, texts) => fillRows(row, texts, () => makeCell(row), setText);
 
 // Writes rows of texts into the body of a table. Its rows and cells are reused.
 export const fillTable = (body, rows) => fillRows(body, rows, () => make("tr"), setCells);

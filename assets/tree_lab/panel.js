@@ -7,7 +7,7 @@ import { Asker, presetMenu } from "../shared/lab_view.js";
 import { digits, share } from "../shared/labels.js";
 import { state as run, subscribe } from "../shared/store.js";
 import { sum, Totals } from "../shared/totals.js";
-import { fillRows, fillTable, make, onFrame, reducedMotion, setText } from "../shared/view.js";
+import { fillRows, fillTable, make, makeOutput, onFrame, reducedMotion, setText } from "../shared/view.js";
 import { Zoom } from "../shared/zoom.js";
 import { Growth, gained, nodesOf } from "./growth.js";
 import { setupOf } from "./setup.js";
@@ -60,7 +60,7 @@ function fillCurve({ data, layout }, result, k) {
 
 function rateRow() {
   const slider = Object.assign(make("input"), { type: "range", min: 0, max: 1, step: "any" });
-  return make("label", "rate", make("span"), slider, make("output"));
+  return make("label", "rate", make("span"), slider, makeOutput());
 }
 
 class TreeLab {
@@ -264,8 +264,10 @@ class TreeLab {
     const digitsOf = (name) => digits(tokens[name][this.k]);
     const newest = this.nodes.at(-1);
     const extra = order ? ` The newest token is at depth ${newest.depth} and adds ${digits(newest.acceptance)}.` : "";
+    const verdict = this.find("[aria-labelledby=lab-tree-title] .verdict");
+    verdict.ariaLive = this.playing ? "off" : "polite"; // a screen reader announces only the last tree of a play
     setText(
-      this.find("[aria-labelledby=lab-tree-title] .verdict"),
+      verdict,
       `k = ${this.k}: the best tree yields ${digitsOf("optimal")} tokens per target call; SpecInfer's tree ${digitsOf("specinfer")}, a sequence ${digitsOf("sequence")}, a batch ${digitsOf("batch")}.${extra}`,
     );
     setText(this.find(".how"), how);
