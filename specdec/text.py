@@ -196,7 +196,8 @@ def check_own(error: BaseException) -> None:
 
     A panic of a tokenizer written in Rust is not an `Exception`, but it comes from the tokenizer too.
     """
-    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+    is_panic = type(error).__name__ == "PanicException"
+    if isinstance(error, MemoryError) or not (isinstance(error, Exception) or is_panic):
         raise error
 
 
