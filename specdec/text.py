@@ -65,7 +65,11 @@ class TextStream:
         return "" if self._tokenizer is None else self._piece(self._decode(self._window), last=True)
 
     def _piece(self, text: str, last: bool = False) -> str:
-        """The text that was not returned yet. text: the final text of the window."""
+        """The part of the text that was not returned yet.
+
+        text: the text of the latest tokens (the window) that no later token can change. last: whether no
+        token follows.
+        """
         dropped, piece = self._output.change(text)
         return piece if self._cleaned is None else self._cleaned.piece(dropped, piece, last)
 
