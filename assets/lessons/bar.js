@@ -42,6 +42,7 @@ function lookAt(selector) {
     }
     element.classList.add("lesson-look");
     scrollTo(0, 0); // show as much as possible of what is above the element
+    if (getComputedStyle(document.querySelector(".lesson")).position === "static") return; // above the page: it is read first
     element.closest(".tabitem")?.scrollTo(0, 0); // on a projector the tab scrolls, not the page
     const bring = () => request === newest && element.scrollIntoView({ block: isBelow() ? "start" : "nearest" });
     bring();

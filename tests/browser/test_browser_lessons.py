@@ -152,6 +152,14 @@ def test_a_phone_shows_every_step_whole(visit):
             page.locator(".lesson .next").click()
 
 
+def test_at_a_zoom_of_400_percent_the_window_scrolls_to_the_buttons_of_a_lesson(visit):
+    page = visit("?lesson=race", (320, 256))
+    page.wait_for_selector(f"{LESSONS['race']['open']['look']}.lesson-look")
+    button = page.locator(".lesson .next")
+    button.scroll_into_view_if_needed()
+    expect(button).to_be_in_viewport(ratio=1)
+
+
 def check_names(page, place, ask):
     """If a question names a value of the page, the page shows that value."""
     rows = page.evaluate(
