@@ -195,14 +195,16 @@ export class Bar {
   }
 
   setUp() {
-    const setup = setupAt(this.lesson, this.step, this.revealed);
-    document.body.toggleAttribute("data-predict", Boolean(setup && (!this.question || !this.revealed)));
-    hide(setup?.veil);
-    lend(setup?.parts ?? {});
-    if (setup) show(setup);
-    lookAt(setup?.look ?? null);
-    if (setup?.press) press(setup.press);
-    if (setup?.parts.run && isActive()) this.find(".outcome").append(make("p", "note", BUSY));
+    // The summary keeps what the last question showed, but does not press its button again.
+    const last = { ...this.lesson.questions.at(-1).after, press: null };
+    const setup = setupAt(this.lesson, this.step, this.revealed) ?? last;
+    document.body.toggleAttribute("data-predict", !this.isEnd && !(this.question && this.revealed));
+    hide(setup.veil);
+    lend(setup.parts);
+    show(setup);
+    lookAt(setup.look);
+    if (setup.press) press(setup.press);
+    if (setup.parts.run && isActive()) this.find(".outcome").append(make("p", "note", BUSY));
   }
 
   predict() {
