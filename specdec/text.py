@@ -65,7 +65,11 @@ class TextStream:
         return "" if self._tokenizer is None else self._piece(self._decode(self._window), last=True)
 
     def _piece(self, text: str, last: bool = False) -> str:
-        """The text that was not returned yet. text: the final text of the window."""
+        """The part of the text that was not returned yet.
+
+        text: the text of the latest tokens (the window) that no later token can change. last: whether no
+        token follows.
+        """
         dropped, piece = self._output.change(text)
         return piece if self._cleaned is None else self._cleaned.piece(dropped, piece, last)
 
@@ -196,7 +200,8 @@ def check_own(error: BaseException) -> None:
 
     A panic of a tokenizer written in Rust is not an `Exception`, but it comes from the tokenizer too.
     """
-    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+    is_panic = type(error).__name__ == "PanicException"
+    if isinstance(error, MemoryError) or not (isinstance(error, Exception) or is_panic):
         raise error
 
 

@@ -30,6 +30,7 @@ def verify_gsd(
     the uniform that tests this child. residual_uniform(depth): the uniform that samples the last token.
     Neither may depend on the race with which the children were drafted.
     """
+    _check_numbers(*log_p, *log_q)
     noise = _GivenNoise(uniform=uniform, residual_uniform=residual_uniform)
     return gsd.verify(Drafted(topology, token_ids, log_q), log_p, noise)
 
@@ -42,8 +43,15 @@ def verify_ersd(
     token_ids, log_p: as in `verify_gsd`. log_e: [depth + 1, vocabulary], the log-exponentials of the race at
     each depth, with which the children of the nodes at this depth were drafted.
     """
+    _check_numbers(*log_p, *log_e)
     none = [None] * len(log_p)
     return ersd.verify(Drafted(topology, token_ids, none), log_p, _GivenNoise(log_e=log_e))
+
+
+def _check_numbers(*rows: Tensor | None) -> None:
+    for row in rows:
+        if row is not None and row.isnan().any():
+            raise ValueError("log_p, log_q or log_e holds NaN")
 
 
 class _GivenNoise(NamedTuple):

@@ -11,12 +11,18 @@ export function drawText(host, { prompt, pieces, gained = 0 }) {
   host.replaceChildren(make("span", "prompt", prompt), ...marked);
 }
 
-// Draws each proposal with its number of students, and marks those that the target accepted.
+const OUTCOMES = {
+  accepted: { mark: "✓", meaning: "(accepted)" },
+  begun: { mark: "◐", meaning: "(its beginning was accepted)" },
+  rejected: { mark: "✗", meaning: "(rejected)" },
+};
+
+// Draws each proposal with its number of students, and marks what the target accepted.
 export function drawProposals(host, { proposals, others }, mine = null) {
-  const rows = proposals.map(([text, number, isRight]) => {
-    const words = isRight ? { mark: "✓", meaning: "(accepted)" } : { mark: "✗", meaning: "(rejected)" };
-    return { text, count: number, isRight, isMine: text === mine, ...words };
-  });
+  const row = ([text, count, outcome]) => {
+    return { text, count, isRight: outcome === "accepted", isMine: text === mine, ...OUTCOMES[outcome] };
+  };
+  const rows = proposals.map(row);
   const list = answerBars(rows, Math.max(...proposals.map(([, number]) => number)), "class-answers proposals");
   const guesses = others === 1 ? "1 other guess was" : `${others} other guesses were`;
   host.replaceChildren(list);

@@ -107,13 +107,13 @@ function drawStep({ place, title, of, words, question, mine, counts }) {
     if (hasAnswer) {
       const verdict = `verdict ${isRight(question, mine) ? "right" : "off"}`;
       find(".outcome").append(make("p", verdict, feedback(question, mine)));
-    }
+    } else find(".outcome").append(make("p", "verdict", "You sent no answer to this question."));
     setText(find(".why"), question.why);
     drawHistogram(find(".drawn"), question, counts, mine);
   } else if (hasAnswer) {
     find(".outcome").append(make("p", "verdict", `Sent: ${textOf(question, mine)}. Wait for the others.`));
   } else if (pastIndex < 0) drawQuestion(question, place);
-  else find(".outcome").append(make("p", "verdict", "You did not answer this question."));
+  else find(".outcome").append(make("p", "verdict", "You sent no answer to this question."));
 }
 
 function drawQuestion(question, place) {

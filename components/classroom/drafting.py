@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import HTTPException
 
@@ -39,19 +39,21 @@ _SAMPLING: dict[str, Any] = {"temperature": 0.7}
 
 Piece = tuple[str, str]
 """A piece of the text: a token's text and its kind."""
+Outcome = Literal["accepted", "begun", "rejected"]
+"""Whether the target accepted all tokens of a proposal, only the first of them, or none."""
 
 
 @dataclass
 class Checked:
     """The result of a round.
 
-    proposals: each proposal in the tree, with its number of students and whether the target accepted it;
-    others: number of students whose proposal is not in the tree. pieces, token_ids: what the round added to
-    the text; no ids if the text has ended. accepted: number of tokens that the target accepted from the
-    class; by_model: number that it accepted from the small model in the place of the class.
+    proposals: each proposal in the tree, with its number of students and its `Outcome`; others: number of
+    students whose proposal is not in the tree. pieces, token_ids: what the round added to the text; no ids if
+    the text has ended. accepted: number of tokens that the target accepted from the class; by_model: number
+    that it accepted from the small model in the place of the class.
     """
 
-    proposals: list[tuple[str, int, bool]]
+    proposals: list[tuple[str, int, Outcome]]
     others: int
     pieces: list[Piece]
     token_ids: list[int]
@@ -140,13 +142,19 @@ def checked(pair: ModelPair, text_ids: Sequence[int], proposed: Iterable[str], s
     if not has_ended:
         tokens += _rest_of_word(pair, [*text_ids, *(token.id for token in tokens)], seed)
     return Checked(
-        [(text, counts[text], accepted[: len(ids)] == ids) for text, ids in drafts.items()],
+        [(text, counts[text], _outcome(ids, accepted)) for text, ids in drafts.items()],
         counts.total() - sum(counts[text] for text in drafts),
         [(token.text, token.kind) for token in tokens],
         [] if has_ended else [token.id for token in tokens],
         by_class.num_accepted,
         drafter_round(pair, text_ids, tree, seed, **_SAMPLING).accepted,
     )
+
+
+def _outcome(ids: list[int], accepted: list[int]) -> Outcome:
+    if accepted[: len(ids)] == ids:
+        return "accepted"
+    return "begun" if accepted[:1] == ids[:1] else "rejected"
 
 
 def _ids(pair: ModelPair, text: str) -> list[int]:

@@ -16,7 +16,7 @@ from specdec.figures.looks import BOUND, INK, axes, line
 
 View = dict[str, Any]
 MOST_SYMBOLS, MOST_K, MOST_LETTERS = 8, 64, 400
-"""Limits of a question: letters of the source's alphabet, k, and letters of the word to encode."""
+"""The largest values of a `Word`: its number of weights, its k, and the length of its word."""
 
 
 class Word(Question):

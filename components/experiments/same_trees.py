@@ -63,8 +63,8 @@ def rules(summary: Summary) -> dict[str, Any]:
         "All rules on the same trees",
         "Not in the paper: python -m research.experiments.rules",
         f"Most tokens per target call, from {_fewest(warm)} tokens per point: {listed(bests, '; ')}.{same}",
-        "Marks above 0 yield more than GSD on the same prompts and seeds, at temperature 1, with 95% "
-        "intervals. The number below each tree is GSD's tokens per target call.",
+        "A mark above 0 means more tokens per target call than GSD gets with the same prompts and seeds, at "
+        "temperature 1, with 95% intervals. The number below each tree is GSD's tokens per target call.",
         figure,
         table(caption, [*columns, "95% interval", "", "tokens"], cells),
         id="rules",

@@ -63,6 +63,7 @@ def _opening() -> Facts:
         "longer": run_ms / calls / (plain_ms / plain_calls),
         "gain": plain_ms / run_ms,
         "repeats": len(run.timings),
+        "models": f"{run.target} with {run.draft}",
     }
 
 

@@ -34,7 +34,8 @@ class Form:
     def text(
         self, name: str, value: str, label: str, *, placeholder: str = "", lines: int = 0, **look: Any
     ) -> Part:
-        """A text. lines: 0 for a text of one line, otherwise the text may have several."""
+        """A field for text. lines: the height of the field if the text may have several lines; 0: it has
+        one."""
         look |= {"placeholder": placeholder, "lines": lines}
         return self._field("text", name, label, {"kind": "text", "default": value}, **look)
 

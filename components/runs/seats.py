@@ -204,4 +204,4 @@ def _checks() -> Bounds:
 MODEL = Line(_runs)
 """The line for runs."""
 CHECKS = Line(_checks)
-"""The waiting line for losslessness checks. It is short."""
+"""The waiting line for losslessness checks. It has room for a few only."""

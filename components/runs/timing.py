@@ -36,9 +36,9 @@ Seconds = dict[str, list[float]]
 
 
 class Repeats:
-    """Decodes a run and plain decoding again, several times, and keeps their times.
+    """Decodes a run again several times, in turns with plain decoding, and keeps the times of both.
 
-    plain_rounds: the rounds of plain decoding in the first repeat; seconds: the times of each repeat.
+    plain_rounds: the list of rounds of plain decoding in the first repeat. seconds: the times of each repeat.
     """
 
     def __init__(self, run: Beginning, plain: Beginning, alone: Callable[[], bool], longest: float = LONGEST):

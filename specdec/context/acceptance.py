@@ -58,7 +58,11 @@ class ContextAcceptance:
             raise ValueError(f"average = {rates} must be {WIDTH} rates of at least 0 that sum to at most 1")
 
     def of_node(self, log_q: Tensor) -> Tensor:
-        """GSD's hazards [n, WIDTH] at nodes with log_q [n, vocabulary], before their children are drawn."""
+        """For n nodes, the probabilities [n, WIDTH] that GSD accepts child i if it rejected all earlier
+        children.
+
+        They are computed from log_q [n, vocabulary], before the children are drawn.
+        """
         return self.stages["node"](features.of_node(log_q))
 
     def of_tested(self, log_q: Tensor, uniforms: Tensor) -> Tensor:

@@ -1,11 +1,12 @@
 """Topology "auto": trees with the most tokens per second, chosen again and again from the rounds of the run.
 
-Nothing is measured before a run. Its first tree comes from earlier runs of its pair, or from assumptions that
-fit any pair. The rounds of the run then show how often the child with each index is accepted, and how long
-drafting and the target's forward pass take on this machine, by number of rows (`costs.RoundTimes`). The
-candidates are trees of Algorithm 3 (`joint_trees`) and the empty tree, which is plain decoding. The candidate
-with the most expected tokens per expected second is chosen. The second, fifth and eighth round of a pair are
-plain, so that trees can be compared with plain decoding. Runs decoded together share one budget of rows.
+Nothing is measured before a run. Its first tree comes from earlier runs of the same draft and target, or from
+assumptions that fit any pair of models. The rounds of the run then show how often the child with each index
+is accepted, and how long drafting and the target's forward pass take on this machine, by number of rows
+(`costs.RoundTimes`). The candidates are trees of Algorithm 3 (`joint_trees`) and the empty tree, which is
+plain decoding. The candidate with the most expected tokens per expected second is chosen. The second, fifth
+and eighth round, counted over all runs of a pair, are plain, so that trees can be compared with plain
+decoding. Runs decoded together share one budget of rows.
 
 A draft model may stop in the middle of a tree, if its forward pass takes longer than the decision to stop
 (`drafters.stopping`). Its tree is made deeper, and each further level gets a price in expected tokens. The
@@ -13,9 +14,9 @@ model stops before a level that is expected to give fewer tokens than its price.
 
 No tree depends on noise that later decides about the tree's tokens. Apart from measured times, a tree depends
 only on verified nodes of earlier rounds of its text, on texts with other seeds, and on levels of the same
-tree that are drafted already. Every rule allows that (docs/tree_choice.md). Under ERSD the text does not
-depend on the trees at all. Under the other rules a seed gives the same text again only with the same trees,
-which the run's record stores.
+tree that are drafted already. With such trees every verification rule is lossless (docs/tree_choice.md).
+Under ERSD the text does not depend on the trees at all. Under the other rules a seed gives the same text
+again only with the same trees, which the run's record stores.
 """
 
 from __future__ import annotations

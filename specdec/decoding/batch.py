@@ -95,9 +95,22 @@ class Batch:
         """Give each run a round or a piece of its prompt. Returns the members with a new round or an error.
 
         runs: the runs to advance, all by default. A run that ends or fails leaves the batch; the others
-        continue.
+        continue. If the step itself is interrupted, as by Ctrl+C, all its runs leave the batch, because a
+        round that is half done can't go on; their records keep the rounds before it.
         """
         active = self._active(self.members if runs is None else runs)
+        try:
+            self._advance(active)
+        except BaseException:
+            for member in active:
+                self.members.pop(member.run, None)
+            raise
+        for member in active:
+            if member.ended:
+                del self.members[member.run]
+        return [member for member in active if member.round or member.error]
+
+    def _advance(self, active: Sequence[Member]) -> None:
         # a run that waits for an answer is in the middle of a round, or of its prompt, and keeps its tree
         free = [member.run for member in active if member.request is None]
         for run, topology in self._trees.trees(free, len(active)).items():
@@ -111,10 +124,6 @@ class Batch:
         self.rows = {each.run: len(each.request.token_ids) for each in active if each.request is not None}
         _answer(active)
         self._learn(active, drafted - start, time.perf_counter() - drafted)
-        for member in active:
-            if member.ended:
-                del self.members[member.run]
-        return [member for member in active if member.round or member.error]
 
     def _learn(self, active: Sequence[Member], draft: float, target: float) -> None:
         """Let "auto" learn from the rounds of a step, and from its times if no prompt was processed. draft,
@@ -213,7 +222,6 @@ def generate_many(
     *,
     seeds: Sequence[int] | None = None,
     at_once: int | None = None,
-    detail: bool = False,
     **settings: Any,
 ) -> list[Generation]:
     """Decodes the texts after all prompts together, each as `generate` does. Results are in prompt order.
@@ -229,6 +237,7 @@ def generate_many(
     most = len(prompts) if at_once is None else min(whole("at_once", at_once, 1), len(prompts))
     if isinstance(seeds, str) or (seeds is not None and not isinstance(seeds, Iterable)):
         raise ValueError(f"seeds = {seeds!r:.60} is not a list of seeds, one for each prompt")
+    settings = {"detail": False} | settings
     several = {name: _each(name, value, len(prompts)) for name, value in settings.items()}
     if seeds is not None and "seed" in settings:
         raise ValueError("seed and seeds are both given: give one of them")
@@ -236,10 +245,7 @@ def generate_many(
         several["seed"] = _each("seeds", list(seeds), len(prompts))
     each = [{name: values[number] for name, values in several.items()} for number in range(len(prompts))]
     beside = max(1, most)
-    runs = [
-        stream(pair, prompt, detail=detail, at_once=beside, **own)
-        for prompt, own in zip(prompts, each, strict=True)
-    ]
+    runs = [stream(pair, prompt, at_once=beside, **own) for prompt, own in zip(prompts, each, strict=True)]
     deque(decode_together(pair, runs, most), maxlen=0)
     return [run.generation for run in runs]
 

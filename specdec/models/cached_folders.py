@@ -36,10 +36,14 @@ def converted_folder(path: Path, form: str, files: Sequence[Path]) -> Path:
     the files with the weights. A changed file gives another name even if its size and modification time
     are equal, because the hash includes `st_ctime_ns`, which no program can set.
     """
-    states = [file.stat() for file in files]
-    content = [(each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in states]
-    parts = (str(path.resolve()), form), (VERSION, *content)
+    parts = (str(path.resolve()), form), (VERSION, *map(file_state, files))
     return _cache() / "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:24] for part in parts)
+
+
+def file_state(file: Path) -> tuple[int, int, int]:
+    """Size and times of a file, of which at least one changes if the file is replaced."""
+    state = file.stat()
+    return state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
 
 def made(folder: Path, write: Callable[[Path], None]) -> Path:
@@ -50,11 +54,15 @@ def made(folder: Path, write: Callable[[Path], None]) -> Path:
     are removed.
     """
     cache, of_model = folder.parent, folder.name.split("-")[0]
+    for path in (cache.parent, cache):  # somebody may have emptied the cache since it was made
+        path.mkdir(mode=0o700, exist_ok=True)
     with FileLock(cache / f"{of_model}.lock", mode=0o600):
         if whole(folder):
             return folder
         for old in cache.glob(f"{of_model}-*"):  # damaged, half written, or of other files or versions
             shutil.rmtree(old, ignore_errors=True)
+            if old.is_file():
+                old.unlink()
         new = Path(tempfile.mkdtemp(prefix=f"{of_model}-", dir=cache))
         try:
             write(new)

@@ -64,7 +64,10 @@ def holds(checks: Path, model: PreparedModel) -> bool:
 
 def stored_weights(checks: Path) -> dict[str, Tensor] | None:
     """The packed weights in this folder, mapped into memory; None if the folder is missing or damaged."""
-    return load_file(checks / WEIGHTS) if whole(checks) else None
+    try:
+        return load_file(checks / WEIGHTS) if whole(checks) else None
+    except (OSError, SafetensorError):  # another process removed it, or its path can't be opened
+        return None
 
 
 def remember(checks: Path, model: PreparedModel) -> None:

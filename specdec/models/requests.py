@@ -33,7 +33,14 @@ class Request(NamedTuple):
             if self.parents is None:
                 self.session.prefill(self.token_ids)
                 return None
-            return self.session.forward(self.token_ids, self.parents)
+            logits = self.session.forward(self.token_ids, self.parents)
+        if not isinstance(logits, Tensor) or logits.dim() != 2 or len(logits) != len(self.token_ids):
+            given = getattr(logits, "shape", type(logits).__name__)
+            raise ValueError(
+                f"{type(self.session).__name__}.forward gave {given} for {len(self.token_ids)} tokens; it "
+                "must give a tensor of logits [tokens, vocabulary]"
+            )
+        return logits
 
 
 _T = TypeVar("_T")

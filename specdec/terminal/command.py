@@ -34,7 +34,8 @@ _PAGE = Path(__file__).resolve().parent.parent.parent / "app.py"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Decode, or run another command and exit with its code. A ValueError is a user's mistake."""
+    """Decode, or run another command and exit with its exit code. A ValueError is a mistake in the user's
+    input."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and (words[0] in COMMANDS or words[0] == "serve"):
         sys.exit(_hand_over(words[0], words[1:]))

@@ -188,9 +188,10 @@ _LOG_SERIES = _log_series()
 
 
 def _counts_of_light(sums: np.ndarray, times: np.ndarray, n: int) -> np.ndarray:
-    """Pr[j tokens have arrived] for j < n, [sets, n, times], given the sums of powers of q.
+    """The probability that exactly j tokens of a set have arrived at each time, for j < n: [sets, n, times].
 
-    sums: of each set, [powers, sets]. With a single power, the distributions are Poisson.
+    sums: for each set of tokens, the sums of q, q², ... over its tokens, [powers, sets]. If only the sums of
+    q are given, the number of arrivals is taken to be Poisson distributed.
     """
     powers = len(sums)
     terms = sums[:, :, None] * times ** np.arange(1, powers + 1)[:, None, None]  # [powers, sets, times]

@@ -163,6 +163,8 @@ class Generation:
         """Read a record that `to_json` wrote. ValueError says what is invalid, and where."""
         generation = read(cls, text)
         check_tree(generation.paths, "paths[{}]")
+        for i, candidate in enumerate(generation.choice or ()):
+            check_tree(candidate.paths, f"choice[{i}].paths[{{}}]")
         for i, planted in enumerate(generation.trees):
             number, previous = planted.round, generation.trees[i - 1].round if i else -1
             must(

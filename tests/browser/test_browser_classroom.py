@@ -156,6 +156,7 @@ def test_a_lecturers_reload_keeps_the_room_and_closing_it_ends_it_for_all(lectur
     led_to(student, 3)
     lecturer.locator(".lesson .close").click()
     lecturer.get_by_role("button", name="Close the room").click()
+    lecturer.get_by_role("button", name="Close it and delete the answers").click()
     expect(student.locator(".message")).to_contain_text("closed")
     expect(lecturer.get_by_role("button", name="Open a room")).to_be_visible()
     student.get_by_label("The class's code").fill(code)
@@ -331,6 +332,11 @@ def test_a_class_is_the_draft_word_after_word_late_phones_too(lecturer, phone):
     expect(late.get_by_label("What comes next?")).to_have_value("")  # the next word has come
     late.evaluate("() => window.release()")
     guess(late, "big")
+    lecturer.get_by_role("button", name="End this text").click()
+    expect(late.get_by_role("heading", name="You are in")).to_be_visible()
+    expect(lecturer.get_by_role("button", name="Begin", exact=True)).to_be_visible()
+    late.get_by_role("button", name="Leave").click()
+    expect(late.get_by_label("The class's code")).to_be_visible()
 
 
 WIDTHS = """(name) => {

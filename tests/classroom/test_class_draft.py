@@ -49,8 +49,9 @@ def test_whatever_a_class_guesses_the_text_is_the_targets_own(pair, text, alone,
 
 def test_a_right_guess_is_accepted_and_counted(pair, text, alone):
     word = alone.text.split()[0].strip(".,!?")
-    checked = drafting.checked(pair, text.text_ids, [word, word, "xyzzy"], SEED)
-    assert checked.proposals == [(word, 2, True), ("xyzzy", 1, False)]
+    begun = f"{word} xyzzy"
+    checked = drafting.checked(pair, text.text_ids, [word, word, begun, "xyzzy"], SEED)
+    assert checked.proposals == [(word, 2, "accepted"), (begun, 1, "begun"), ("xyzzy", 1, "rejected")]
     assert checked.accepted >= 1
     assert checked.pieces[0][1] == "accepted"
     text.take(checked)

@@ -71,6 +71,9 @@ def recorded():
     return json.loads(generated(method="gsd", topology=specinfer(8)).to_json())
 
 
+CANDIDATE = {"paths": [[9, 9]], "expected_tokens": 1.0, "tokens_per_second": 1.0} | {
+    "milliseconds": {"draft": 1.0, "target": 1.0, "rest": 1.0}
+}
 SPOILED = [
     (lambda run, first: run["rounds"][1].update(number=5), r"rounds\[1\]\.number = 5: rounds are counted"),
     (lambda run, first: first.update(tokens=[]), r"rounds\[0\]\.tokens is empty"),
@@ -85,6 +88,7 @@ SPOILED = [
     ),
     (lambda run, first: run["paths"].append(run["paths"][0]), r"^paths\[\d\] = \(0,\) is listed twice"),
     (lambda run, first: run["paths"].append([9, 9]), r"^paths\[\d\] = \(9, 9\): its parent"),
+    (lambda run, first: run.update(choice=[CANDIDATE]), r"^choice\[0\]\.paths\[0\] = \(9, 9\): its parent"),
 ]
 
 

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+import specdec
 from specdec.drafters.model import ModelDrafter
 from specdec.models import HFModel
 from specdec.models.requests import Request, answered
@@ -46,6 +47,18 @@ def test_broken_logits_are_an_error_and_no_lack_of_support(bad, count):
     model.log_table[3, 5 if bad != -math.inf else slice(None)] = bad
     with pytest.raises(ValueError, match="logits hold NaN"):
         drafted(model, Sampling(), batch(count))
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda x: x[:, :4], lambda x: x.repeat(2, 1), lambda x: x[0], lambda _: "x"]
+)
+def test_logits_of_a_wrong_shape_are_named(wrong, monkeypatch):
+    pair = markov_pair(8)
+    session = type(pair.target.session())
+    right = session.forward
+    monkeypatch.setattr(session, "forward", lambda *arguments: wrong(right(*arguments)))
+    with pytest.raises(ValueError, match=r"gave .* (logits|tokens)"):
+        specdec.generate(pair, [1], seed=0, max_new_tokens=4)
 
 
 @pytest.mark.parametrize("lag", [5, 257, 258, 600])

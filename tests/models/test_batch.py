@@ -258,3 +258,25 @@ def test_auto_is_chosen_for_as_many_runs_as_there_are(pair, monkeypatch):
     specdec.generate_many(pair, [[3], [4], [5]], at_once=2, **settings)
     specdec.generate(pair, [3], **settings)
     assert [each for each in numbers if each] == [3, 3, 3, 2, 2, 2, 1]
+
+
+def test_an_interrupted_step_ends_its_runs_with_the_rounds_before_it(pair, monkeypatch):
+    batch, runs = joined(pair, *PROMPTS, method="ersd", topology=sequence(2), max_new_tokens=20)
+    alone = [specdec.generate(pair, run.prompt_ids, method="ar", seed=0, max_new_tokens=20) for run in runs]
+    for _ in range(3):
+        batch.step()
+    calls, right = [], batching.answers
+
+    def interrupted(requests):
+        calls.append(requests)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return right(requests)
+
+    monkeypatch.setattr(batching, "answers", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        batch.step()
+    assert not batch
+    for each, text in zip(runs, alone, strict=True):
+        ids = each.generation.token_ids
+        assert ids == text.token_ids[: len(ids)]

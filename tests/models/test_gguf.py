@@ -6,6 +6,7 @@ import struct
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import Mock
 
 import gguf
@@ -368,3 +369,14 @@ def test_a_file_of_another_kind_is_not_called_missing(tmp_path):
             specdec.load_pair(name)
     with pytest.raises(ValueError, match="does not exist"):
         specdec.load_pair(tmp_path / "nothing.gguf")
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_never_stored(tmp_path, monkeypatch):
+    """The old header would describe the new weights, at every later start."""
+    path, other = (written(tmp_path / f"{name}.gguf", model_of("llama")) for name in ("model", "other"))
+    model = find_source(path)
+    model.config()  # reads the header
+    Path(other).replace(path)
+    with pytest.raises(ValueError, match=r"model\.gguf' was replaced while it was read"):
+        model.fetch()
+    assert find_source(path).fetch().is_dir()

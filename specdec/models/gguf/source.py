@@ -12,7 +12,7 @@ from typing import Any
 from safetensors import SafetensorError
 from transformers import AutoConfig, PreTrainedConfig
 
-from specdec.models.cached_folders import PACKED, converted_folder, made, whole
+from specdec.models.cached_folders import PACKED, converted_folder, file_state, made, whole
 from specdec.models.gguf.conversion import read_config, write_converted
 from specdec.models.gguf.fields import PLAIN
 from specdec.models.gguf.header import MAGIC, BrokenFileError, Header, read_header
@@ -52,6 +52,7 @@ class GGUFSource:
 
     @cached_property
     def _header(self) -> Header:
+        self._state = file_state(self.path)
         return read_header(self.path)
 
     def _cached(self, form: str) -> Path | None:
@@ -88,12 +89,15 @@ class GGUFSource:
         def tell(done: int, total: int) -> None:
             report(Progress("converting", self.name, done, total))
 
+        def write(new: Path) -> None:
+            write_converted(self.path, self._header, new, tell, form)
+            if file_state(self.path) != self._state:
+                raise BrokenFileError("was replaced while it was read; load it again")
+
         if form not in self._folders:
             with _naming_file(self.name):
                 folder = converted_folder(self.path, form, [self.path])
-                self._folders[form] = made(
-                    folder, lambda new: write_converted(self.path, self._header, new, tell, form)
-                )
+                self._folders[form] = made(folder, write)
         return self._folders[form]
 
 

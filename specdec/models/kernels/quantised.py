@@ -34,10 +34,12 @@ class Fields(NamedTuple):
 
 
 def rounded_fields(values: np.ndarray, kind: str) -> Fields:
-    """Quantise a matrix [outputs, inputs] to a type (`kind`) with neither minima nor factored scales.
+    """Quantise a matrix [outputs, inputs] to a type (`kind`) that stores one plain scale per group, and
+    no minimum.
 
-    In each group, a first scale maps the number of largest magnitude to the lowest whole number in use. All
-    numbers are rounded with it to q. The stored scale is then the one with the smallest squared error.
+    In each group, a first scale maps the number of largest magnitude to the type's lowest integer. All
+    numbers are divided by it and rounded to integers q. The stored scale is the one with the smallest squared
+    error for these q.
     """
     quantised = QUANTISED[kind]
     groups = values.reshape(len(values), -1, quantised.scaled)

@@ -39,7 +39,8 @@ def rounded(rounding, rows, inputs, source, spare):
 def _round(source, out, count):
     """Round float32 numbers to the nearest bfloat16, ties to even.
 
-    out: as bfloat16 if the processor multiplies pairs by one instruction (`DOTS`), else as float32.
+    out: bfloat16 if the processor has an instruction that multiplies pairs of bfloat16 numbers (`DOTS`),
+    otherwise float32.
     """
     bits, words, halves = small_ints(source, count), small_ints(out, count), shorts(out, count)
     for i in range(count):
