@@ -223,6 +223,18 @@ def test_a_clicker_goes_through_a_lesson_and_the_summary_leads_back(visit):
     expect(page.locator(".lesson .verdict")).to_have_count(0)
 
 
+def test_beside_a_summary_the_page_still_shows_the_last_answer(visit):
+    page = visit("?lesson=race&step=4")
+    shares = page.locator("#race_lab .token-row .p output")
+    page.keyboard.press("PageDown")
+    texts = look(page, LESSONS["race"]["questions"][2]["after"]) and shares.all_inner_texts()
+    page.keyboard.press("PageDown")
+    expect(page.locator(".lesson .place")).to_contain_text("step 5")
+    look(page, LESSONS["race"]["questions"][2]["after"])
+    assert shares.all_inner_texts() == texts
+    expect(page.locator("#race_lab .verdict").first).to_be_visible()  # no question is open
+
+
 def test_one_next_leads_through_the_lecture_and_its_place_stays_after_a_reload(visit):
     page = visit("?tab=lessons")
     page.locator("summary", has_text="Teach").click()
