@@ -11,6 +11,8 @@ import { lecturesOf, minutesUntil } from "./times.js";
 
 const PATIENCE = 60_000; // milliseconds after which the element to look at must exist
 const SETTLED = 700; // milliseconds after which the parts above the element have their final height
+const LONG = ["long", "longer"];
+const LEAST = 4; // pixels; less of a text can be cut without cutting a letter
 const BUSY = "Your own run is still in progress. Stop it, then press “Show it again”.";
 // These elements use Page Up and Page Down for themselves.
 const OWN_KEYS = "input, textarea, select, [role=slider], [role=listbox], [contenteditable], .scroll";
@@ -24,8 +26,9 @@ function inAddress(lesson, step, lecture) {
   history.replaceState(history.state, "", url);
 }
 
+const onProjector = () => document.body.hasAttribute("data-projector");
 // On narrow screens the bar covers the lower part of the page.
-const isBelow = () => matchMedia("(max-width: 67.4375em)").matches && !document.body.hasAttribute("data-projector");
+const isBelow = () => matchMedia("(max-width: 67.4375em)").matches && !onProjector();
 
 // Waits until the element that a step points at is drawn, then scrolls to it and draws a frame around it.
 let newest = null;
@@ -42,6 +45,7 @@ function lookAt(selector) {
     }
     element.classList.add("lesson-look");
     scrollTo(0, 0); // show as much as possible of what is above the element
+    if (getComputedStyle(document.querySelector(".lesson")).position === "static") return; // above the page: it is read first
     element.closest(".tabitem")?.scrollTo(0, 0); // on a projector the tab scrolls, not the page
     const bring = () => request === newest && element.scrollIntoView({ block: isBelow() ? "start" : "nearest" });
     bring();
@@ -93,6 +97,7 @@ export class Bar {
     on(".share", "click", () => this.share());
     on(".answer", "submit", () => this.predict());
     document.addEventListener("keydown", (event) => this.key(event));
+    addEventListener("resize", () => this.lesson && this.fit());
   }
 
   numberOf(id) {
@@ -179,15 +184,24 @@ export class Bar {
     if (this.step > 0) this.open(this.lesson.id, this.step - 1);
   }
 
-  // The keys of a presenter's remote control.
+  // The keys of a presenter's remote control. On a projector they first scroll the text to its end.
   key(event) {
     const forward = event.key === "PageDown";
     if (!this.lesson || !(forward || event.key === "PageUp")) return;
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest?.(OWN_KEYS)) return;
     event.preventDefault();
+    if (onProjector() && this.scrolls(forward ? 1 : -1)) return;
     if (forward) this.advance();
     else this.back();
+  }
+
+  // Scrolls the text down (1) or up (-1), and returns whether there was more of it in this direction.
+  scrolls(direction) {
+    const body = this.find(".body");
+    const before = body.scrollTop;
+    body.scrollTop += direction * 0.8 * body.clientHeight;
+    return Math.abs(body.scrollTop - before) > LEAST;
   }
 
   // Shows the answer if the step asks a question that is still open. Otherwise goes to the next step.
@@ -197,14 +211,16 @@ export class Bar {
   }
 
   setUp() {
-    const setup = setupAt(this.lesson, this.step, this.revealed);
-    document.body.toggleAttribute("data-predict", Boolean(setup && (!this.question || !this.revealed)));
-    hide(setup?.veil);
-    lend(setup?.parts ?? {});
-    if (setup) show(setup);
-    lookAt(setup?.look ?? null);
-    if (setup?.press) press(setup.press);
-    if (setup?.parts.run && isActive()) this.find(".outcome").append(make("p", "note", BUSY));
+    // The summary keeps what the last question showed, but does not press its button again.
+    const last = { ...this.lesson.questions.at(-1).after, press: null };
+    const setup = setupAt(this.lesson, this.step, this.revealed) ?? last;
+    document.body.toggleAttribute("data-predict", !this.isEnd && !(this.question && this.revealed));
+    hide(setup.veil);
+    lend(setup.parts);
+    show(setup);
+    lookAt(setup.look);
+    if (setup.press) press(setup.press);
+    if (setup.parts.run && isActive()) this.find(".outcome").append(make("p", "note", BUSY));
   }
 
   predict() {
@@ -223,9 +239,17 @@ export class Bar {
 
   // Scrolls to an element of the bar if the window is short.
   bring(element) {
-    const body = this.find(".body");
+    const body = this.fit();
     const { top } = body.getBoundingClientRect();
     body.scrollTop += (element.getBoundingClientRect().top - top) / zoomOf(body) - 8;
+  }
+
+  // Marks a text that is too long for the window: on a projector it gets smaller gaps, then smaller letters.
+  fit() {
+    const body = this.find(".body");
+    body.classList.remove(...LONG);
+    for (const name of LONG) if (body.scrollHeight > body.clientHeight) body.classList.add(name);
+    return body;
   }
 
   draw() {
@@ -246,6 +270,7 @@ export class Bar {
     const open = question && !this.revealed;
     setText(next, this.isEnd ? this.onward() : open && !this.lecture ? "Skip" : "Next");
     next.classList.toggle("skip", Boolean(open)); // the answer needs the room of this button
+    this.fit();
   }
 
   // The label of the Next button at the end of a lesson.

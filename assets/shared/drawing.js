@@ -82,7 +82,7 @@ export const SHAPES = {
 };
 
 // Calls `draw(width, height)` when the element changes its size, and when `draw()` was asked for. While the element is
-// not on the screen, nothing is drawn; a missed drawing follows when it becomes visible.
+// not on the screen, nothing is drawn; a missed drawing follows when it becomes visible or the page is printed.
 export class Drawing {
   width = 0;
   height = 0;
@@ -96,6 +96,7 @@ export class Drawing {
     // On a busy machine several changes arrive together, in order.
     new IntersectionObserver((changes) => this.shown(changes.at(-1)?.isIntersecting), nearby).observe(element);
     new ResizeObserver(() => this.measure(element) && this.draw()).observe(element);
+    addEventListener("beforeprint", () => this.stale && this.draw(true));
   }
 
   shown(isVisible) {
@@ -110,8 +111,8 @@ export class Drawing {
     return isOther;
   }
 
-  draw() {
-    this.stale = !this.seen || this.width === 0;
+  draw(isNeeded = this.seen) {
+    this.stale = !isNeeded || this.width === 0;
     if (!this.stale) this.drawNow(this.width, this.height);
   }
 }

@@ -45,6 +45,7 @@ export class Figure {
     this.graph = element.appendChild(make("div", "graph"));
     this.probe = element.appendChild(make("i"));
     this.probe.hidden = true;
+    this.probe.style.forcedColorAdjust = "none"; // as the drawings of the page keep their colours
     this.skeleton = skeleton;
     this.fill = fill;
     this.drawing = new Drawing(element, () => this.drawNow());

@@ -151,7 +151,7 @@ def _bits_plot(tokens: Sequence[View], method: str) -> View:
             line("upper bound of H[index]", BOUND, "dash", count, sums[3]),
             line("sent, Elias γ", INK, "solid", count, sums[0]),
             line("ideal, Zipf's law", INK, "dot", count, sums[1]),
-            line("D_KL[P‖Q]", BOUND, "solid", count, sums[2]),
+            line("D_KL[P‖Q]", BOUND, "dashdot", count, sums[2]),
         ]
     )
     columns = ["tokens", "sent, Elias γ", "ideal, Zipf", "D_KL", "bound"]

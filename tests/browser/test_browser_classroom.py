@@ -417,3 +417,23 @@ def test_a_projector_brings_the_slide_that_shows_the_answer(blank, url):
     expect(page.locator("#race_lab .tiles")).to_be_visible()
     page.locator("#lesson .back").click()
     expect(page.locator("#race_lab .tokens")).to_be_visible()
+
+
+BELOW = "body => body.scrollHeight - body.clientHeight - body.scrollTop"
+
+
+def test_an_explanation_fits_the_projector_and_a_longer_one_is_scrolled_before_the_next_step(lecturer, url):
+    slide(lecturer, url, "lesson=faster&step=2")
+    body, place = lecturer.locator("#lesson .body"), lecturer.locator("#lesson .place")
+    lecturer.locator(".class .reveal").click()
+    expect(lecturer.locator(".class .sum")).to_be_visible()
+    assert body.evaluate(BELOW) <= 1
+    assert body.evaluate("body => body.scrollTop") == 0  # the question is visible too
+    body.evaluate("body => body.append('word '.repeat(150))")
+    lecturer.keyboard.press("PageDown")
+    assert body.evaluate("body => body.scrollTop") > 0
+    expect(place).to_contain_text("step 2")
+    body.evaluate("body => body.scrollTo(0, body.scrollHeight)")
+    lecturer.keyboard.press("PageDown")
+    expect(place).to_contain_text("step 3")
+    lecturer.evaluate("document.querySelector('#lesson .body').lastChild.remove()")

@@ -256,6 +256,13 @@ def test_the_label_of_a_mark_is_shown_where_the_pointer_is(open_tab, size):
     assert box["y"] <= y <= box["y"] + box["height"]
 
 
+def test_figures_that_were_never_scrolled_to_are_printed(open_tab):
+    page = open_tab("experiments", size=(640, 480))
+    drawn(page, "#experiments_lab .plot .graph")
+    page.pdf()
+    assert page.locator("#experiments_lab .plot:not(:has(.main-svg))").count() == 0
+
+
 def test_results_are_drawn_for_both_methods_and_keep_zoom_and_hidden_curves(open_tab):
     lab, view, figure = open_tab("experiments"), views.shipped(), "#experiments_lab .plot .graph"
     shows(lab, "#experiments_lab .about", view["about"].partition(":")[0])

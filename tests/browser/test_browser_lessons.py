@@ -152,6 +152,14 @@ def test_a_phone_shows_every_step_whole(visit):
             page.locator(".lesson .next").click()
 
 
+def test_at_a_zoom_of_400_percent_the_window_scrolls_to_the_buttons_of_a_lesson(visit):
+    page = visit("?lesson=race", (320, 256))
+    page.wait_for_selector(f"{LESSONS['race']['open']['look']}.lesson-look")
+    button = page.locator(".lesson .next")
+    button.scroll_into_view_if_needed()
+    expect(button).to_be_in_viewport(ratio=1)
+
+
 def check_names(page, place, ask):
     """If a question names a value of the page, the page shows that value."""
     rows = page.evaluate(
@@ -223,6 +231,18 @@ def test_the_focus_follows_an_answer_and_returns_to_the_list_at_the_end(visit):
         page.locator(f".lesson {pressed}").focus()
         page.keyboard.press("Enter")
         expect(page.locator(focused)).to_be_focused()
+
+
+def test_beside_a_summary_the_page_still_shows_the_last_answer(visit):
+    page = visit("?lesson=race&step=4")
+    shares = page.locator("#race_lab .token-row .p output")
+    page.keyboard.press("PageDown")
+    texts = look(page, LESSONS["race"]["questions"][2]["after"]) and shares.all_inner_texts()
+    page.keyboard.press("PageDown")
+    expect(page.locator(".lesson .place")).to_contain_text("step 5")
+    look(page, LESSONS["race"]["questions"][2]["after"])
+    assert shares.all_inner_texts() == texts
+    expect(page.locator("#race_lab .verdict").first).to_be_visible()  # no question is open
 
 
 def test_one_next_leads_through_the_lecture_and_its_place_stays_after_a_reload(visit):

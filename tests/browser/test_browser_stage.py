@@ -681,3 +681,22 @@ def test_the_story_shows_whole_lines(tab):
         lines = top / line
         assert lines == pytest.approx(round(lines), abs=0.01), size  # an enlarged page rounds scrollTop
         assert height % line in (0, 8), size
+
+
+FORCED = """() => {
+  const styleOf = (selector) => getComputedStyle(document.querySelector(selector));
+  return {
+    text: styleOf("#prompt textarea").color,
+    keys: ["call", "guess", "tick"].map((name) => styleOf(`#text .key .${name}`).backgroundColor),
+    places: ["true", "false"].map((is) => styleOf(`.places [aria-selected="${is}"]`).backgroundColor),
+  };
+}"""
+
+
+def test_forced_colours_leave_keys_apart_the_open_place_marked_and_one_text_in_the_prompt(tab):
+    page = tab(SCREENS[0], "?trace=opening", forced_colors="active")
+    page.wait_for_selector("[data-asked] #prompt")
+    looks = page.evaluate(FORCED)
+    assert looks["text"] == "rgba(0, 0, 0, 0)"  # a sentence stands in its place
+    assert len(set(looks["keys"])) == 3
+    assert len(set(looks["places"])) == 2
