@@ -66,13 +66,14 @@ IS_WITHIN_THE_WINDOW = """() => {
   const right = (part) => part.getBoundingClientRect().right;
   const isInside = (part) => part.getBoundingClientRect().left >= -1 && right(part) <= innerWidth + 1;
   return document.documentElement.scrollWidth <= innerWidth
-    && all(`.card, .panel, ${FIELDS}`).every((part) => scrolls(part) || isInside(part))
+    && all(`.card, .panel, ${FIELDS}`).every((part) => scrolls(part) || isInside(part) || part.closest(".graph"))
     && all(".drawing, .main-svg")
       .filter((part) => part.getBoundingClientRect().top < innerHeight)
       .every((part) => right(part) <= right(part.closest(".card, .panel")) + 1);
 }"""
 """Nothing is wider than the window, except content that scrolls in a frame of its own, and no drawing is
-wider than its panel. A drawing below the window is drawn again only when it is seen."""
+wider than its panel. A drawing below the window is drawn again only when it is seen; until then it has the
+old width, and so have the buttons that Plotly puts into it (`.graph`)."""
 IN_ONE_ROW = """() => {
   const middle = (selector) => {
     const { top, bottom } = document.querySelector(selector).getBoundingClientRect();
