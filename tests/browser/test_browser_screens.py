@@ -66,7 +66,8 @@ IS_WITHIN_THE_WINDOW = """() => {
   const right = (part) => part.getBoundingClientRect().right;
   const isInside = (part) => part.getBoundingClientRect().left >= -1 && right(part) <= innerWidth + 1;
   return document.documentElement.scrollWidth <= innerWidth
-    && all(`.card, .panel, ${FIELDS}`).every((part) => scrolls(part) || isInside(part) || part.closest(".graph"))
+    && all(`.card, .panel, ${FIELDS}`)
+      .every((part) => scrolls(part) || isInside(part) || part.closest(".graph"))
     && all(".drawing, .main-svg")
       .filter((part) => part.getBoundingClientRect().top < innerHeight)
       .every((part) => right(part) <= right(part.closest(".card, .panel")) + 1);
