@@ -107,6 +107,14 @@ def exact_softmax(logits):
     return np.array([weight / sum(weights) for weight in weights], dtype=object)
 
 
+@pytest.mark.parametrize("broken", ["log_p", "log_q"])
+def test_verification_refuses_nan(broken):
+    rows = {name: [torch.zeros(5).log_softmax(0)] * 2 for name in ("log_p", "log_q")}
+    rows[broken] = [rows[broken][0] * math.nan] * 2
+    with pytest.raises(ValueError, match="holds NaN"):
+        verify_gsd(batch(1), [0, 1], **rows, uniform=lambda *_: 0.5, residual_uniform=lambda _: 0.5)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_gsd_tests_by_the_book_at_temperature_0_01(seed):
     """Compared with Algorithm 4 in rationals. The rest of Q may be 1e-1000, or all of Q but 1e-12."""

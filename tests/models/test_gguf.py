@@ -2,6 +2,7 @@
 
 import random
 import re
+import shutil
 import struct
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -380,3 +381,14 @@ def test_a_file_that_is_replaced_while_it_is_read_is_never_stored(tmp_path, monk
     with pytest.raises(ValueError, match=r"model\.gguf' was replaced while it was read"):
         model.fetch()
     assert find_source(path).fetch().is_dir()
+
+
+def test_a_cache_that_was_emptied_or_holds_a_file_instead_of_a_folder_is_made_again(tmp_path):
+    path = written(tmp_path / "model.gguf", model_of("llama"))
+    folder = find_source(path).fetch()
+    shutil.rmtree(folder)
+    folder.write_text("no folder")
+    assert find_source(path).fetch().is_dir()
+    shutil.rmtree(folder.parent.parent)
+    assert find_source(path).fetch().is_dir()
+    assert folder.parent.stat().st_mode & 0o077 == 0
