@@ -187,11 +187,12 @@ def race_weights(log_p: Sequence[Any], row: int) -> Any:
 
 
 def _shared(logits: Tensor, vocab_size: int | None) -> Tensor:
-    if vocab_size is not None and logits.shape[-1] < vocab_size:
-        raise ValueError(
-            f"a model gave {logits.shape[-1]:,} logits for a token; its vocabulary has {vocab_size:,} tokens"
-        )
-    if vocab_size is not None and logits.shape[-1] > vocab_size:
+    size = logits.shape[-1]
+    if vocab_size is not None and size != vocab_size:
+        if size < vocab_size:
+            raise ValueError(
+                f"a model gave {size:,} logits for a token; its vocabulary has {vocab_size:,} tokens"
+            )
         logits = logits[..., :vocab_size]
     return logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
 

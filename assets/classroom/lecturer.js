@@ -216,14 +216,17 @@ export function mountClassroom(element) {
   on("button.clear", () => send("clear"));
   const end = find("button.end");
   const [usual, sure] = [end.textContent, "Close it and delete the answers"];
-  end.addEventListener("click", () => (end.textContent === sure || !state?.here ? close() : setText(end, sure)));
+  on("button.end", () => {
+    const isSure = end.textContent === sure || !state?.here;
+    setText(end, isSure ? usual : sure);
+    if (isSure) close();
+  });
   end.addEventListener("blur", () => setText(end, usual));
   /** @type {HTMLButtonElement} */ (find("button.open")).disabled = false;
   const view = () => {
     find(".closed").hidden = Boolean(who);
     find(".opened").hidden = !who;
     if (who) find("details").open = true;
-    else setText(end, usual);
     if (who) setText(find(".code"), spelled(who.room));
     if (who) setText(find(".here"), present(state ?? {}));
     setMessage(find(".message"), message);

@@ -103,18 +103,16 @@ function drawStep({ place, title, of, words, question, mine, counts }) {
   drawWords(`Step ${place.step + 1} of ${of}`, title, words);
   if (!question) return;
   const hasAnswer = mine !== null && mine !== undefined;
-  if (place.shown) {
-    if (hasAnswer) {
-      const verdict = `verdict ${isRight(question, mine) ? "right" : "off"}`;
-      find(".outcome").append(make("p", verdict, feedback(question, mine)));
-    } else find(".outcome").append(make("p", "verdict", "You sent no answer to this question."));
-    setText(find(".why"), question.why);
-    drawHistogram(find(".drawn"), question, counts, mine);
-  } else if (hasAnswer) {
-    find(".outcome").append(make("p", "verdict", `Sent: ${textOf(question, mine)}. Wait for the others.`));
-  } else if (pastIndex < 0) drawQuestion(question, place);
-  else find(".outcome").append(make("p", "verdict", "You sent no answer to this question."));
+  if (!hasAnswer && !place.shown && pastIndex < 0) return drawQuestion(question, place);
+  if (!hasAnswer) verdict("You sent no answer to this question.");
+  else if (place.shown) verdict(feedback(question, mine), isRight(question, mine) ? " right" : " off");
+  else verdict(`Sent: ${textOf(question, mine)}. Wait for the others.`);
+  if (!place.shown) return;
+  setText(find(".why"), question.why);
+  drawHistogram(find(".drawn"), question, counts, mine);
 }
+
+const verdict = (text, kind = "") => find(".outcome").append(make("p", `verdict${kind}`, text));
 
 function drawQuestion(question, place) {
   const form = find(".answer");
@@ -136,7 +134,6 @@ function drawDraft({ draft, mine }) {
   const scores = make("div");
   drawScores(scores, draft);
   find(".drawn").append(scores);
-  const verdict = (text) => find(".outcome").append(make("p", "verdict", text));
   if (draft.proposals) {
     const list = make("div");
     drawProposals(list, draft, mine ?? null);

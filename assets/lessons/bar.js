@@ -55,8 +55,8 @@ function lookAt(selector) {
   else scrollTo(0, 0);
 }
 
-// Presses the button that a step names, as soon as the fields have the step's values. act: another act than the press.
-function press(selector, act = (button) => button.click()) {
+// Presses or focuses a button as soon as it is visible and enabled: then the fields have the step's values.
+function whenUsable(selector, act) {
   const request = newest;
   const wait = () => {
     if (request !== newest) return;
@@ -165,7 +165,7 @@ export class Bar {
     dispatchEvent(new Event("resize"));
     inAddress(null);
     show({ tab: "lessons" });
-    press(`#start-${id}`, (button) => button.focus());
+    whenUsable(`#start-${id}`, (button) => button.focus());
     this.tell();
   }
 
@@ -219,7 +219,7 @@ export class Bar {
     lend(setup.parts);
     show(setup);
     lookAt(setup.look);
-    if (setup.press) press(setup.press);
+    if (setup.press) whenUsable(setup.press, (button) => button.click());
     if (setup.parts.run && isActive()) this.find(".outcome").append(make("p", "note", BUSY));
   }
 

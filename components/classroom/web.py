@@ -142,8 +142,7 @@ class Hall:
 
     async def _draft(self, body: _Draft, token: _Token = "") -> _Said:
         room = self._room_led_by(token, body.room)
-        prompt = body.prompt
-        room.draft(None if prompt is None else await self._in_thread(self._new_draft, prompt))
+        room.draft(await self._in_thread(self._new_draft, body.prompt) if body.prompt else None)
         return view_of(room, token)
 
     async def _check(self, body: _InRoom, token: _Token = "") -> _Said:

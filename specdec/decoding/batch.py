@@ -226,7 +226,8 @@ def generate_many(
 ) -> list[Generation]:
     """Decodes the texts after all prompts together, each as `generate` does. Results are in prompt order.
 
-    settings: those of `stream`; each is one value for all runs, or a list with one value for each run.
+    settings: those of `stream`, but without detail by default. Each is one value for all runs, or a list with
+    one value for each run.
     seeds: one seed for each run, instead of `seed`; without either, seeds are drawn. at_once: the most runs
     decoded together, all by default; when a run ends, the next one begins. ValueError as in `stream`, or if a
     list differs in length from `prompts`. An error in one run ends all runs.

@@ -144,10 +144,10 @@ def changed(
 
     Times are in units of a target call over one row. acceptance: of the first drafted token; the other rates
     follow as in `with_first`. draft_step: the time of a draft call over one row; the times over more rows
-    change in proportion. rows: the time of a target call over each number of rows in `ROWS`; if
-    the set-up has times for further numbers of rows, these change too (`_with_rows`). rest: as `SetUp.rest`;
-    its parts change in proportion. ValueError if the acceptance is not above 0 and at most 1, or texts is
-    below 1.
+    change in proportion. rows: the time of a target call over each number of rows in `ROWS`; if the
+    set-up has times for further numbers of rows, these change too (`_with_rows`). rest: as `SetUp.rest`; its
+    parts change in proportion. ValueError if the acceptance is not above 0 and at most 1, or texts is below
+    1.
     """
     if acceptance is not None and not 0 < acceptance <= 1:
         raise ValueError(f"acceptance = {acceptance!r} is not a number above 0 and at most 1")

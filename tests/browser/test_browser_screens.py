@@ -64,12 +64,13 @@ IS_WITHIN_THE_WINDOW = """() => {
   const all = (parts) =>
     [...document.querySelectorAll(`#tabs :is(${parts})`)].filter((part) => part.checkVisibility());
   const right = (part) => part.getBoundingClientRect().right;
+  const isBelow = (part) => part.getBoundingClientRect().top >= innerHeight;
   const isInside = (part) => part.getBoundingClientRect().left >= -1 && right(part) <= innerWidth + 1;
   return document.documentElement.scrollWidth <= innerWidth
     && all(`.card, .panel, ${FIELDS}`)
-      .every((part) => scrolls(part) || isInside(part) || part.closest(".graph"))
+      .every((part) => scrolls(part) || isInside(part) || (part.closest(".graph") && isBelow(part)))
     && all(".drawing, .main-svg")
-      .filter((part) => part.getBoundingClientRect().top < innerHeight)
+      .filter((part) => !isBelow(part))
       .every((part) => right(part) <= right(part.closest(".card, .panel")) + 1);
 }"""
 """Nothing is wider than the window, except content that scrolls in a frame of its own, and no drawing is

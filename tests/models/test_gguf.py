@@ -372,7 +372,7 @@ def test_a_file_of_another_kind_is_not_called_missing(tmp_path):
         specdec.load_pair(tmp_path / "nothing.gguf")
 
 
-def test_a_file_that_is_replaced_while_it_is_read_is_never_stored(tmp_path, monkeypatch):
+def test_a_file_that_is_replaced_while_it_is_read_is_never_stored(tmp_path):
     """The old header would describe the new weights, at every later start."""
     path, other = (written(tmp_path / f"{name}.gguf", model_of("llama")) for name in ("model", "other"))
     model = find_source(path)
