@@ -35,8 +35,8 @@ TOLD_EVERY = 1.0
 _RECENT = 16
 """The waiting time is estimated from the times of this many finished runs."""
 _FULL = (
-    "already, which is the limit. Try again in a minute; recorded runs, lessons and laboratories work without "
-    "waiting"
+    "already, which is the limit. Try again in a minute; recorded runs, lessons and laboratories work "
+    "without waiting"
 )
 
 
