@@ -1,8 +1,7 @@
-"""The embedded run in a real frame. Any page may show it, but no page may show another page of this
-server."""
+"""The embedded run in a real frame of another page. `tests/server/test_guard.py` checks that no other page of
+this server may be shown in one."""
 
 import re
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote, unquote
 
@@ -10,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.conftest import frame_code, generate, go
+from tests.helpers.servers import running
 
 
 class _Post(BaseHTTPRequestHandler):
@@ -30,10 +30,8 @@ class _Post(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def elsewhere():
     """The address of another origin, which differs only in its port."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Post) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/post"
-        server.shutdown()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), _Post)) as address:
+        yield f"{address}/post"
 
 
 @pytest.fixture
@@ -75,11 +73,3 @@ def test_the_frame_of_a_run_decodes_its_text_again_after_a_press(blank, url, fra
 def test_a_run_that_is_not_there_is_named(framed, url):
     inside = framed(f'<iframe src="{url}/embed?trace=nothing"></iframe>').frame_locator("iframe")
     expect(inside.locator(".about")).to_have_text(re.compile("there is nothing at this address|answered 404"))
-
-
-def test_no_other_page_of_the_server_is_shown_in_a_frame(framed, url):
-    page = framed("<p>A post</p>")
-    add = "path => document.body.append(Object.assign(document.createElement('iframe'), { src: path }))"
-    with page.expect_console_message(lambda message: "frame-ancestors" in message.text):
-        page.evaluate(add, f"{url}/")
-    assert not page.frames[1].url.startswith(url)
