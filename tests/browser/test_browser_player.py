@@ -11,12 +11,12 @@ from tests.conftest import (
     DESKTOP,
     enter,
     generate,
-    go,
     resize,
     serious_findings,
     settle,
     shifts,
     state,
+    wait_for_state,
     watch_shifts,
 )
 
@@ -59,22 +59,14 @@ SHOW = """() => {
 
 def place(page):
     """The selected round and decision."""
-    return page.evaluate(
-        "(({ selected, decision }) => [selected.round, decision])(window.specdec.store.state)"
-    )
+    return page.evaluate("(({ selected, decision }) => [selected.round, decision])(specdec.store.state)")
 
 
 def open_trace(page, name):
     """A recorded run at its start, paused."""
     before = state(page)["run"]  # the run may be the one that is shown, loaded once more
     page.locator("#replay .choose").select_option(name)
-    page.wait_for_function(
-        """([before, name]) => {
-          const { run, recorded } = window.specdec.store.state;
-          return run !== before && recorded?.name === name;
-        }""",
-        arg=[before, name],
-    )
+    wait_for_state(page, f"run !== {before!r} && recorded?.name === '{name}'")
     page.locator("#text h2").click()
     page.keyboard.press("Home")  # this also stops the play
     expect(page.locator("#stepper .play .word")).to_have_text("play")
@@ -119,7 +111,7 @@ def test_space_plays_and_pauses_and_keys_belong_to_the_prompt_while_somebody_wri
     expect(page.locator("#stepper .play .word")).to_have_text("play")
     page.locator("#text h2").click()
     page.keyboard.press(" ")
-    page.wait_for_function("window.specdec.store.state.selected.round >= 1")
+    wait_for_state(page, "selected.round >= 1")
     page.keyboard.press(" ")
     before = place(page)
     page.wait_for_timeout(900)
@@ -190,11 +182,11 @@ def test_a_link_opens_a_recorded_run_and_the_address_follows_the_choice(blank, u
     page.goto(f"{url}/?trace=no-such-run")
     expect(page.locator(".replay-error")).to_contain_text("no-such-run")
     page.goto(f"{url}/?trace=wide-tree")
-    page.wait_for_function("window.specdec?.store.state.recorded?.name === 'wide-tree'")
+    wait_for_state(page, "recorded?.name === 'wide-tree'")
     open_trace(page, "parting-gsd")
     expect(page).to_have_url(re.compile("trace=parting-gsd"))
     page.get_by_role("button", name="With ERSD").click()
-    page.wait_for_function("window.specdec.store.state.setup.method === 'ersd'")
+    wait_for_state(page, "setup.method === 'ersd'")
     expect(page).to_have_url(re.compile("trace=parting-ersd"))
     open_trace(page, "code")
     page.get_by_role("button", name="A chat answer").click()
@@ -213,21 +205,6 @@ def test_the_menu_that_saves_a_run_can_be_read_and_closes(page):
         assert serious_findings(page) == []
         close()
         expect(menu).not_to_have_attribute("open", "")
-
-
-def test_time_can_be_walked_while_a_run_is_streaming(page):
-    enter(page.locator("#length input[type=number]"), "300")
-    page.locator("#generate").click()
-    page.wait_for_function(
-        "window.specdec.store.state.recorded === null && window.specdec.store.state.rounds.length > 3"
-    )
-    page.locator("#text h2").click()
-    page.keyboard.press("Home")
-    page.keyboard.press("ArrowRight")
-    assert place(page) == [0, 1]
-    page.wait_for_function("document.body.dataset.phase === 'done'")
-    assert place(page) == [0, 1]
-    assert len(state(page)["rounds"]) > 30
 
 
 def save(page, kind):
@@ -256,10 +233,10 @@ def test_a_live_run_is_the_decoders_and_is_saved_played_and_kept_beside_a_record
     assert saved.prefill_seconds > 0
     expect(page.locator("#statistics .efficiency")).to_have_text(f"{decoded.block_efficiency:.2f}")
     page.locator("#stepper .play").click()
-    page.wait_for_function("document.querySelector('#stepper output').textContent.startsWith('round 1 of')")
+    expect(page.locator("#stepper output")).to_contain_text("round 1 of")
     open_trace(page, "long-run")
     page.locator("#replay .choose").select_option("own")
-    page.wait_for_function("window.specdec.store.state.recorded === null")
+    wait_for_state(page, "recorded === null")
     token_ids = [token["id"] for round in state(page)["rounds"] for token in round["tokens"]]
     assert token_ids == decoded.token_ids
 
@@ -280,7 +257,7 @@ def test_a_saved_page_plays_offline_and_hostile_text_stays_text(page, someone, t
     offline, urls = someone("about:blank", offline=True), []
     offline.on("request", lambda request: urls.append(request.url))
     offline.goto(f"file://{tmp_path}/run.html")
-    offline.wait_for_function("window.specdec?.store.state.selected.round >= 1")
+    wait_for_state(offline, "selected?.round >= 1")
     offline.keyboard.press("End")
     settle(offline)
     offline.wait_for_function("document.querySelectorAll('#tree .drawing .node').length > 0")
@@ -335,11 +312,10 @@ def test_rounds_of_384_nodes_are_played_cheaply_and_their_labels_never_touch(pag
     page.evaluate(UNIT)
     unit = metrics(session, clean=False)["TaskDuration"] - idle
     page.locator("#stepper .play").click()
-    page.wait_for_function("window.specdec.store.state.selected.round >= 20")
+    wait_for_state(page, "selected.round >= 20")
     elements = "document.querySelectorAll('*').length"
     before, count, start = metrics(session), page.evaluate(elements), place(page)[0]
-    played = "start => window.specdec.store.state.selected.round >= start + 60"
-    page.wait_for_function(played, arg=start)
+    wait_for_state(page, f"selected.round >= {start + 60}")
     busy = metrics(session, clean=False)["TaskDuration"] - before["TaskDuration"]
     rounds = place(page)[0] - start
     after = metrics(session)
@@ -379,9 +355,9 @@ CODER = "Qwen2.5-Coder 1.5B checks, 0.5B guesses · recorded on two CPU cores"
 
 
 @pytest.fixture
-def code(blank, url):
+def code(visit):
     """The recorded run on a server with the story pair."""
-    return go(blank, f"{url}/?trace=code&baseline=0")
+    return visit("?trace=code&baseline=0")
 
 
 def test_the_pair_is_named_and_another_one_that_generate_runs(code):

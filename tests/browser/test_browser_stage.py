@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from components.decode import traces
+from tests.browser.test_browser_screens import CUT
 from tests.browser.test_browser_screens import SIZES as SCREENS
 from tests.conftest import (
     PHONE,
@@ -21,7 +22,10 @@ from tests.conftest import (
     resize,
     settle,
     shifts,
+    shows,
+    state,
     to,
+    wait_for_state,
     watch_shifts,
 )
 
@@ -29,14 +33,10 @@ PLACES = """(names) => Object.fromEntries(names.map((name) => {
   const { left, top, right, bottom } = document.querySelector(`#${name}.block`).getBoundingClientRect();
   return [name, [left, top, right, bottom].map(Math.round)];
 }))"""
-BEGUN = """(({ phase, rounds, recorded }) => {
-  return !recorded && ["running", "done"].includes(phase) && rounds.length > 3;
-})(window.specdec.store.state)"""
-"""Wait until rounds of the visitor's own run are shown. A busy browser may receive all of them at once."""
 
 
 @pytest.fixture
-def tab(blank, someone, url):
+def tab(blank, visit, someone, url):
     """Open the page at a size, as a new visitor. settings: those of a browser of its own."""
 
     def open_page(size, query="", reduced_motion="no-preference", **settings):
@@ -44,9 +44,8 @@ def tab(blank, someone, url):
             page = someone(f"{url}/{query}", size, **settings)
             ready(page)
             return page
-        resize(blank, size)
         blank.emulate_media(reduced_motion=reduced_motion)
-        return go(blank, f"{url}/{query}")
+        return visit(query, size)
 
     return open_page
 
@@ -80,7 +79,8 @@ def test_text_tree_race_and_player_are_whole_before_during_and_after_a_run_and_n
     settle(page)
     watch_shifts(page)
     page.locator("#generate").click()
-    page.wait_for_function(BEGUN, timeout=6 * SLOW)
+    # a busy browser may receive all rounds at once
+    wait_for_state(page, "!recorded && ['running', 'done'].includes(phase) && rounds.length > 3", 6 * SLOW)
     during = whole_places(page, names)
     page.wait_for_function("document.body.dataset.phase === 'done'")
     settle(page)
@@ -137,18 +137,16 @@ def test_the_opening_tells_a_line_slowly_plays_both_bars_and_ends_with_two_next_
     expect(page.locator("#claim")).to_have_text(re.compile("A small model guesses ahead, a large one checks"))
     assert page.locator("#claim p").evaluate("claim => getComputedStyle(claim).fontSize") == "22px"
     for words in ("guesses ahead: six tokens", "checks all", "large model writes", "guesses"):
-        page.wait_for_function(
-            "words => document.querySelector('.slow .caption').textContent.includes(words)", arg=words
-        )
+        shows(page, ".slow .caption", words)
         if words == "checks all":
             assert page.evaluate(ROOM) >= 8  # the frame of the guesses is this far outside of them
     expect(page.locator("#race")).to_be_hidden()
     assert page.evaluate("document.body.dataset.phase") == "idle"
     page.wait_for_selector("[data-lanes]")
-    page.wait_for_function("document.querySelector('#stepper .play .word').textContent === 'play'")
-    place = page.evaluate("(({ selected, veiled }) => [selected, veiled])(window.specdec.store.state)")
-    entry = page.evaluate("(({ round, step }) => ({ round, step }))(window.specdec.store.state.recorded)")
-    assert place == [entry, False]
+    expect(page.locator("#stepper .play .word")).to_have_text("play")
+    shown = state(page)
+    assert not shown["veiled"]
+    assert shown["selected"] == {name: shown["recorded"][name] for name in ("round", "step")}
     expect(page.locator(".lane .count").first).to_have_text("64 calls")
     expect(page.locator(".account .equal")).to_have_text("64 of 64 tokens equal ✓")
     expect(page.locator(".account .sum")).to_have_text(re.compile(SPEED))
@@ -212,7 +210,7 @@ SPEED = r"([Tt]imes as fast|as fast as plain decoding here|too busy to measure).
 
 def test_generate_gives_the_text_of_the_opening_and_plays_it(tab):
     page = tab((1280, 720))
-    text = page.evaluate("window.specdec.store.state.rounds.map(({ text }) => text).join('')")
+    text = "".join(round["text"] for round in state(page)["rounds"])
     status = page.locator("#feed .run-status")
     expect(status).to_contain_text("reads the large model from memory once")  # the story that plays
     page.wait_for_function("!document.body.hasAttribute('data-loading')")
@@ -222,15 +220,12 @@ def test_generate_gives_the_text_of_the_opening_and_plays_it(tab):
     assert status.text_content() == "Waiting for the model …"
     assert status.is_visible()
     page.unroute("**/call/v2/*")  # this sends the request on
-    page.wait_for_function("window.specdec.store.state.recorded === null")
-    page.wait_for_function(
-        "window.specdec.store.state.rounds.length > 0 && window.specdec.store.state.veiled"
-    )
-    assert page.evaluate("window.specdec.store.state.selected.round") == 0
+    wait_for_state(page, "recorded === null && rounds.length > 0 && veiled")
+    assert state(page)["selected"]["round"] == 0
     page.wait_for_function("document.body.dataset.phase === 'done'")
     # by then a slow machine has played the run to its end, and no button is left to press
     page.locator("button.skip").evaluate("(skip) => skip.click()")
-    assert page.evaluate("window.specdec.store.state.veiled") is False
+    assert not state(page)["veiled"]
     expect(page.locator(".account .sum")).to_have_text(re.compile(SPEED))
     expect(page.locator(".account .equal")).to_have_text("64 of 64 tokens equal ✓")
     assert page.evaluate(WRITTEN) == text
@@ -239,7 +234,7 @@ def test_generate_gives_the_text_of_the_opening_and_plays_it(tab):
 def test_a_run_without_a_speed_says_why_and_is_measured_again_with_its_own_settings(tab):
     page = tab((1280, 720), "?length=24&topology=sequence&k=2", is_new=True)
     generate(page)
-    setup = page.evaluate("window.specdec.store.state.setup")
+    setup = state(page)["setup"]
     page.evaluate(
         """() => {
           const { store } = window.specdec;
@@ -260,10 +255,10 @@ def test_a_run_without_a_speed_says_why_and_is_measured_again_with_its_own_setti
     pick(page.locator("#topology select"), "batch")
     closed(page)
     page.get_by_role("button", name="Measure again").click()
-    page.wait_for_function("window.specdec.store.state.run !== 'given 1'")
+    wait_for_state(page, "run !== 'given 1'")
     expect(page.locator("#result .measure")).to_be_hidden()
     page.wait_for_function("document.body.dataset.phase === 'done'")
-    assert page.evaluate("window.specdec.store.state.setup") == setup
+    assert state(page)["setup"] == setup
 
 
 def test_a_run_that_has_begun_shows_nothing_of_the_one_before(tab):
@@ -299,13 +294,9 @@ ROUNDS = """async () => {
 
 def heard(page):
     """Rejected tokens are heard as rejected, and tree and race can be walked by the ear."""
-    entry, round = page.evaluate(
-        """() => {
-          const { recorded, rounds } = window.specdec.store.state;
-          return [recorded, rounds[recorded.round]];
-        }"""
-    )
-    page.wait_for_function("document.querySelectorAll('#race ol li').length > 0")
+    shown = state(page)
+    entry, round = shown["recorded"], shown["rounds"][shown["recorded"]["round"]]
+    page.locator("#race ol li").first.wait_for(state="attached")
     rejected = [node["text"].strip() for node in round["nodes"] if node["status"] == "rejected"]
     text = page.locator("#text .story").aria_snapshot()
     assert f'img "rejected: {rejected[-1]}"' in text
@@ -388,12 +379,12 @@ def test_whoever_touches_what_is_shown_pauses_it(tab):
     for touched in ("#text .tokens .token.accepted", "#tree .drawing .node", "#race .step", "#stepper input"):
         page.locator("#stepper .play").click()
         expect(page.locator(word)).to_have_text("pause")
-        page.wait_for_function("window.specdec.store.state.selected.round >= 2")
+        wait_for_state(page, "selected.round >= 2")
         page.locator(touched).first.click()
         expect(page.locator(word)).to_have_text("play")
-    round_number = page.evaluate("window.specdec.store.state.selected.round")
+    round_number = state(page)["selected"]["round"]
     page.wait_for_timeout(1200)
-    assert page.evaluate("window.specdec.store.state.selected.round") == round_number
+    assert state(page)["selected"]["round"] == round_number
 
 
 FREE_PLAIN = """() => {
@@ -411,13 +402,11 @@ def test_a_link_offers_its_run_and_a_reload_keeps_the_visitors_run(tab):
     expect(page.locator(".look")).to_have_text(re.compile("The settings of this link"))
     page.wait_for_selector("#tree .drawing .node")
     expect(page.locator("#stepper .play .word")).to_have_text("play")  # a recorded run at rest
-    expect(page.locator("#prompt textarea")).to_have_value(
-        page.evaluate("window.specdec.store.state.setup.prompt")
-    )
-    assert not page.evaluate("window.specdec.store.state.veiled")
+    expect(page.locator("#prompt textarea")).to_have_value(state(page)["setup"]["prompt"])
+    assert not state(page)["veiled"]
     page.get_by_role("button", name="Run it").click()
     page.wait_for_function("document.body.dataset.phase === 'done'")
-    assert page.evaluate("window.specdec.store.state.setup.max_new_tokens") == 6
+    assert state(page)["setup"]["max_new_tokens"] == 6
     expect(page.get_by_role("button", name="Run it")).to_be_hidden()
     expect(page.locator(".account .sum")).to_contain_text("Plain decoding was not measured")
     choose(page.locator("#baseline input"))
@@ -431,7 +420,7 @@ def test_a_link_offers_its_run_and_a_reload_keeps_the_visitors_run(tab):
     ready(page)
     assert page.locator("#text .tokens").text_content() == text
     expect(lane).to_have_attribute("d", blocks)
-    assert page.evaluate("window.specdec.store.state.baseline.length") == 6
+    assert len(state(page)["baseline"]) == 6
     page.evaluate(
         """() => {
           const { state: { setup, rounds }, receiveAll } = window.specdec.store;
@@ -442,7 +431,7 @@ def test_a_link_offers_its_run_and_a_reload_keeps_the_visitors_run(tab):
     page.reload()
     expect(page.locator(".look")).to_contain_text("Your last run was too long to be kept")
     go(page, page.url.split("?")[0])  # the page is opened anew
-    assert page.evaluate("window.specdec.store.state.recorded.name") == "story"
+    assert state(page)["recorded"]["name"] == "story"
 
 
 ENDED = "Your run ended when the page was loaded again."
@@ -450,7 +439,7 @@ ENDED = "Your run ended when the page was loaded again."
 
 def reload_in_a_run(page, button):
     page.get_by_role("button", name=button).click()
-    page.wait_for_function("window.specdec.store.state.phase === 'running'")
+    wait_for_state(page, "phase === 'running'")
     page.reload()
     expect(page.locator("#generate")).to_be_enabled()
 
@@ -607,7 +596,7 @@ LONGEST = {
 """The longest sentence about a run's speed, and kinds of decisions, by the recorded run."""
 
 
-CUT = """async ([kind, account]) => {
+LENGTHENED = """async ([kind, account]) => {
   const { store } = window.specdec;
   const frame = () => new Promise(requestAnimationFrame);
   const text = JSON.stringify(store.state.rounds, (key, value) =>
@@ -620,16 +609,10 @@ CUT = """async ([kind, account]) => {
     else store.select(number, step);
     await frame().then(frame).then(frame);
     document.querySelector(".account .sum").textContent = account;
-    const parts = ["#race .verdict", "#race .note", ".race-marks", "#tree .verdict", ".account"];
-    const isCut = (name) => {
-      const part = document.querySelector(name);
-      return part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight;
-    };
-    const said = document.querySelector("#race .verdict").textContent;
-    return [said.includes(kind === "draft" ? "tokens guessed: " : kind), parts.filter(isCut)];
+    return document.querySelector("#race .verdict").textContent;
   }
 }"""
-"""Whether the race's sentence tells of a decision of this kind, and the sentences that are cut."""
+"""Shows a decision of this kind with a long token and a long account. Returns the race's sentence."""
 
 
 @pytest.mark.parametrize("trace", LONGEST)
@@ -640,7 +623,9 @@ def test_no_sentence_is_cut_for_a_long_token(tab, trace):
         resize(page, size)
         settle(page)
         for kind in kinds:
-            assert page.evaluate(CUT, [kind, account]) == [True, []], (size, kind)
+            words = "tokens guessed: " if kind == "draft" else kind
+            assert words in page.evaluate(LENGTHENED, [kind, account])
+            assert page.evaluate(CUT) == [], (size, kind)
 
 
 def test_what_a_run_gained_is_whole_on_a_low_window(tab):
