@@ -1,5 +1,6 @@
 """The Decode tab as a player: recorded runs, time, links between panels, saving and opening files."""
 
+import json
 import re
 
 import pytest
@@ -7,6 +8,7 @@ from playwright.sync_api import expect
 
 import specdec
 from components.decode import traces
+from specdec.topology import Topology
 from tests.conftest import (
     DESKTOP,
     enter,
@@ -19,42 +21,18 @@ from tests.conftest import (
     wait_for_state,
     watch_shifts,
 )
+from tests.helpers.distributions import markov_pair
 
 HOSTILE = '</script><img src=x onerror="window.hacked=1">'
-SHOW = """() => {
-  // Three hundred rounds of 384 nodes: one child of the root is accepted, then a correction.
-  const range = (length, make) => Array.from({ length }, (_, i) => make(i));
-  const rounds = range(300, (number) => {
-    const won = number % 16;
-    const node = (path, id, text, status) => ({ path, token_id: id, text, status, q: 0.1, p: 0.2 });
-    const nodes = [
-      ...range(16, (i) => node([i], i, ` t${i}x${number % 7}`, i === won ? "accepted" : "rejected")),
-      ...range(16 * 23, (i) => [Math.floor(i / 23), i % 23]).map(([i, j]) =>
-        node([i, j], 99 + j, ` b${j}y${number % 5}`, i === won ? "rejected" : "unvisited")),
-    ];
-    const leading = range(16, (k) => ({
-      token_id: (won + k) % 16, text: ` t${k}`, exponential: 0.1 * (k + 1), q: 0.1, p: 0.2,
-      arrival_q: (k + 1) * (1 + (number % 3)), arrival_p: 0.5 * (k + 1),
-    }));
-    const raced = { position: 0, leading, winner_q: won, winner_p: won, trials: [] };
-    return {
-      number, position: 0, nodes, text: "", finish: null,
-      tokens: [
-        { id: won, text: ` t${won}`, kind: "accepted" },
-        { id: 999, text: " end", kind: "correction" },
-      ],
-      steps: [
-        { ...raced, path: [], token_id: won, kind: "accepted" },
-        { ...raced, path: [won], token_id: 999, kind: "correction" },
-      ],
-      seconds: { draft: 0.01, evaluate: 0.02, verify: 0.001, rest: 0.001 },
-    };
-  });
-  const tree = { paths: [], num_draft_tokens: 16, depth: 2 };
-  const setup = { method: "ersd", prompt: "P", seed: 1, models: [], ...tree };
+SHOW = """(run) => {
+  const rounds = Array.from({ length: 300 }, (_, number) =>
+    ({ ...structuredClone(run.rounds[number % run.rounds.length]), number }));
   const source = { name: "file", title: "made", look: "", twin: null };
-  window.specdec.store.show({ setup, prefillSeconds: 0, rounds }, source);
+  window.specdec.store.show({ setup: { ...run, models: [], baseline: false }, prefillSeconds: 0, rounds }, source);
 }"""
+"""Show three hundred rounds: those of a run, over and over."""
+TREE = Topology([(i,) for i in range(16)] + [(i, j) for i in range(16) for j in range(23)])
+"""The largest tree: 384 nodes."""
 
 
 def place(page):
@@ -66,7 +44,7 @@ def open_trace(page, name):
     """A recorded run at its start, paused."""
     before = state(page)["run"]  # the run may be the one that is shown, loaded once more
     page.locator("#replay .choose").select_option(name)
-    wait_for_state(page, f"run !== {before!r} && recorded?.name === '{name}'")
+    wait_for_state(page, f"run !== {json.dumps(before)} && recorded?.name === '{name}'")
     page.locator("#text h2").click()
     page.keyboard.press("Home")  # this also stops the play
     expect(page.locator("#stepper .play .word")).to_have_text("play")
@@ -261,9 +239,7 @@ def test_a_saved_page_plays_offline_and_hostile_text_stays_text(page, someone, t
     offline.keyboard.press("End")
     settle(offline)
     offline.wait_for_function("document.querySelectorAll('#tree .drawing .node').length > 0")
-    first, *others = offline.locator("#text .tokens .token:not(.rejected)").evaluate_all(
-        "all => all.map((e) => e.textContent)"
-    )
+    first, *others = offline.locator("#text .tokens .token:not(.rejected)").all_text_contents()
     assert first == HOSTILE
     assert others == [token.text for round in run.rounds for token in round.tokens][1:]
     assert [address for address in urls if not address.startswith(("file:", "data:"))] == []
@@ -301,7 +277,8 @@ def test_rounds_of_384_nodes_are_played_cheaply_and_their_labels_never_touch(pag
     """Ten rounds a second leave half of the main thread's time free. Both times are measured on this
     machine's processor."""
     resize(page, (1280, 1600))  # both drawings are visible
-    page.evaluate(SHOW)
+    run = specdec.generate(markov_pair(40), [0], topology=TREE, max_new_tokens=60, seed=1, detail=True)
+    page.evaluate(SHOW, json.loads(run.to_json()))
     page.wait_for_function("document.querySelectorAll('#tree .drawing .node').length === 384")
     page.locator("#stepper .speed").select_option("fastest")
     session = page.context.new_cdp_session(page)
@@ -371,21 +348,14 @@ def test_the_pair_is_named_and_another_one_that_generate_runs(code):
 
 
 def test_code_keeps_its_lines_and_indentation_in_one_width_of_letters(code):
-    text = code.evaluate(
-        """() => [...document.querySelectorAll("#text .tokens .token.code:not(.rejected)")]
-          .map((token) => token.textContent).join("")"""
-    )
+    text = "".join(code.locator("#text .tokens .token.code:not(.rejected)").all_text_contents())
     program = re.fullmatch(r"```python\n(.*?)```\s*", text, re.DOTALL)
     names = {}
     exec(program[1], names)
     primes = [number for number in range(30) if names["is_prime"](number)]
     assert primes == [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]
-    styles = code.evaluate(
-        """() => ["#text .tokens .code", "#prompt"].map((part) =>
-          getComputedStyle(document.querySelector(part)).fontFamily)"""
-    )
-    assert "monospace" in styles[0]
-    assert "monospace" not in styles[1]
+    expect(code.locator("#text .tokens .code").first).to_have_css("font-family", re.compile("monospace"))
+    expect(code.locator("#prompt")).not_to_have_css("font-family", re.compile("monospace"))
     left = "element => element.getBoundingClientRect().left"
     returned = code.locator("#text .token.code > .ink", has_text="return").first
     assert returned.evaluate(left) > code.locator("#text .tokens").evaluate(left) + 30

@@ -110,10 +110,7 @@ def settled(page, selector):
 
 def chosen(page):
     """The names of the selected tabs."""
-    tabs = page.locator("#tabs > .tab-wrapper [aria-selected=true]")
-    return tabs.evaluate_all(
-        "tabs => tabs.filter((tab) => tab.checkVisibility()).map((tab) => tab.textContent)"
-    )
+    return page.locator("#tabs > .tab-wrapper [aria-selected=true]:visible").all_text_contents()
 
 
 IGNORES_THE_SIZE = """() => {
