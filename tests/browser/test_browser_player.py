@@ -27,8 +27,9 @@ HOSTILE = '</script><img src=x onerror="window.hacked=1">'
 SHOW = """(run) => {
   const rounds = Array.from({ length: 300 }, (_, number) =>
     ({ ...structuredClone(run.rounds[number % run.rounds.length]), number }));
+  const setup = { ...run, models: [], baseline: false };
   const source = { name: "file", title: "made", look: "", twin: null };
-  window.specdec.store.show({ setup: { ...run, models: [], baseline: false }, prefillSeconds: 0, rounds }, source);
+  window.specdec.store.show({ setup, prefillSeconds: 0, rounds }, source);
 }"""
 """Show three hundred rounds: those of a run, over and over."""
 TREE = Topology([(i,) for i in range(16)] + [(i, j) for i in range(16) for j in range(23)])
