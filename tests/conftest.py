@@ -8,6 +8,7 @@ slower. All tests that drive the page share one server, and each file of them ha
 """
 
 import dataclasses
+import json
 import os
 import re
 import shutil
@@ -382,6 +383,17 @@ def wait_for_state(page, condition, timeout=SLOW):
     fields = "{ phase, run, setup, rounds, recorded, selected, follow, veiled }"
     holds = f"(({fields}) => {condition})(window.specdec?.store.state ?? {{ rounds: [] }})"
     page.wait_for_function(holds, timeout=timeout)
+
+
+def receive(page, *updates, rounds=None, **changes):
+    """Let the page receive the shown run again, as one that its visitor has begun, and then these updates.
+
+    rounds: other rounds than those that are shown. changes: other settings."""
+    shown = state(page)
+    rounds = shown["rounds"] if rounds is None else rounds
+    first = {"phase": "running", "setup": shown["setup"] | changes, "rounds": rounds}
+    texts = [json.dumps({"rounds": []} | update) for update in (first, *updates)]
+    page.evaluate("texts => window.specdec.store.receiveAll(texts)", texts)
 
 
 def watch_shifts(page):

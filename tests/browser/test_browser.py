@@ -1,5 +1,7 @@
 """The page as a visitor uses it: the real app with the embedded pair, in headless Chromium."""
 
+import json
+
 from playwright.sync_api import expect
 
 from tests import conftest
@@ -135,15 +137,9 @@ def test_hostile_text_is_shown_as_text(page):
     )
     assert page.locator("#text .prompt .control").get_attribute("data-shown") == "[U+202E]"
     # A model may write any text. The text of a token is the same everywhere on the page.
-    page.evaluate(
-        """(hostile) => {
-          const { store } = window.specdec;
-          const { rounds, setup } = structuredClone(store.state);
-          const text = JSON.stringify(rounds[0], (key, value) => (key === "text" ? hostile : value));
-          store.receiveAll([JSON.stringify({ phase: "done", setup, rounds: [JSON.parse(text)] })]);
-        }""",
-        HOSTILE,
-    )
+    texts = json.dumps(state(page)["rounds"][:1])
+    hostile = json.loads(texts, object_hook=lambda each: each | {"text": HOSTILE} if "text" in each else each)
+    conftest.receive(page, {"phase": "done"}, rounds=hostile)
     page.wait_for_function("document.querySelector('#text .token.accepted, #text .token.correction')")
     page.wait_for_function("document.querySelector('#race .drawing .name')?.textContent.includes('img')")
     first = "document.querySelector('#text .tokens .token:not(.rejected)').textContent"

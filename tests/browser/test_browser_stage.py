@@ -19,6 +19,7 @@ from tests.conftest import (
     go,
     pick,
     ready,
+    receive,
     resize,
     settle,
     shifts,
@@ -29,6 +30,7 @@ from tests.conftest import (
     watch_shifts,
 )
 
+DONE = {"phase": "done"}
 PLACES = """(names) => Object.fromEntries(names.map((name) => {
   const { left, top, right, bottom } = document.querySelector(`#${name}.block`).getBoundingClientRect();
   return [name, [left, top, right, bottom].map(Math.round)];
@@ -232,20 +234,10 @@ def test_generate_gives_the_text_of_the_opening_and_plays_it(tab):
 def test_a_run_without_a_speed_says_why_and_is_measured_again_with_its_own_settings(tab):
     page = tab((1280, 720), "?length=24&topology=sequence&k=2", is_new=True)
     generate(page)
-    setup = state(page)["setup"]
-    page.evaluate(
-        """() => {
-          const { store } = window.specdec;
-          const { setup, rounds, baseline, timings } = store.state;
-          const slowed = ({ run, plain }, i) => ({ run: run.map((seconds) => seconds * (1 + i)), plain });
-          const updates = [
-            { phase: "running", setup, rounds },
-            { phase: "baseline", rounds: baseline, timings: timings.map(slowed) },
-            { phase: "done", rounds: [] },
-          ];
-          store.receiveAll(updates.map((update) => JSON.stringify(update)));
-        }"""
-    )
+    run = state(page)
+    for i, timing in enumerate(run["timings"]):  # the repeats are far apart
+        timing["run"] = [seconds * (1 + i) for seconds in timing["run"]]
+    receive(page, {"phase": "baseline", "rounds": run["baseline"], "timings": run["timings"]}, DONE)
     page.get_by_role("button", name="Skip").click()
     expect(page.locator("#result .same")).to_contain_text("this machine is too busy to measure it")
     page.locator(".open-more").click()
@@ -256,7 +248,7 @@ def test_a_run_without_a_speed_says_why_and_is_measured_again_with_its_own_setti
     wait_for_state(page, "run !== 'given 1'")
     expect(page.locator("#result .measure")).to_be_hidden()
     page.wait_for_function("document.body.dataset.phase === 'done'")
-    assert state(page)["setup"] == setup
+    assert state(page)["setup"] == run["setup"]
 
 
 def test_a_run_that_has_begun_shows_nothing_of_the_one_before(tab):
@@ -281,13 +273,6 @@ STALE = """async () => {
   return [drawn.length, Math.max(...lengths) > Math.min(...lengths)];
 }"""
 """Point at all parts of the drawings of a long round, while a short round is selected but not yet drawn."""
-ROUNDS = """async () => {
-  const { store } = window.specdec;
-  for (let round = 1; round <= 10; round++) {
-    store.seek(round);
-    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-  }
-}"""
 
 
 def heard(page):
@@ -325,7 +310,9 @@ def test_the_opening_run_can_be_heard_walked_and_pointed_at_and_is_laid_out_once
         return next(metric["value"] for metric in metrics if metric["name"] == "LayoutCount")
 
     before = layouts()
-    page.evaluate(ROUNDS)
+    for number in range(1, 11):
+        page.evaluate("number => window.specdec.store.seek(number)", number)
+        settle(page)
     assert layouts() - before <= 12  # ten rounds, and two of something else; not one for each panel
     page.get_by_role("button", name="Show it").click()
     heard(page)
@@ -385,16 +372,6 @@ def test_whoever_touches_what_is_shown_pauses_it(tab):
     assert state(page)["selected"]["round"] == round_number
 
 
-FREE_PLAIN = """() => {
-  const { state, receiveAll } = window.specdec.store;
-  const { setup, rounds, baseline } = structuredClone(state);
-  for (const { seconds } of baseline) seconds.evaluate = 0;
-  const parts = { running: rounds, baseline, done: [] };
-  receiveAll(Object.entries(parts).map(([phase, rounds]) => JSON.stringify({ phase, setup, rounds })));
-}"""
-"""The visitor's run again, but plain decoding took no time, so that the run's own lane is the longer one."""
-
-
 def test_a_link_offers_its_run_and_a_reload_keeps_the_visitors_run(tab):
     page = tab((1280, 720), "?length=6&topology=sequence&k=2&baseline=0")
     expect(page.locator(".look")).to_have_text(re.compile("The settings of this link"))
@@ -410,22 +387,19 @@ def test_a_link_offers_its_run_and_a_reload_keeps_the_visitors_run(tab):
     choose(page.locator("#baseline input"))
     generate(page)
     text = page.locator("#text .tokens").text_content()
-    page.evaluate(FREE_PLAIN)
+    baseline = state(page)["baseline"]
+    for round in baseline:
+        round["seconds"]["evaluate"] = 0  # so the run's own lane is the longer one
+    receive(page, {"phase": "baseline", "rounds": baseline}, DONE)
     lane = page.locator(".lane.with .calls .call")
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")  # drawn
+    settle(page)
     blocks = lane.get_attribute("d")
     page.reload()
     ready(page)
     assert page.locator("#text .tokens").text_content() == text
     expect(lane).to_have_attribute("d", blocks)
     assert len(state(page)["baseline"]) == 6
-    page.evaluate(
-        """() => {
-          const { state: { setup, rounds }, receiveAll } = window.specdec.store;
-          const long = { ...setup, note: "long ".repeat(500_000) };
-          receiveAll([JSON.stringify({ phase: "done", setup: long, rounds })]);
-        }"""
-    )
+    receive(page, DONE, note="long " * 500_000)
     page.reload()
     expect(page.locator(".look")).to_contain_text("Your last run was too long to be kept")
     go(page, page.url.split("?")[0])  # the page is opened anew
@@ -504,25 +478,16 @@ def test_a_refused_run_leaves_the_old_result_marked_and_its_message_goes_with_th
         expect(page.locator("body[data-changed]")).to_have_count(0)
 
 
-RECEIVE = """(phases, more) => {
-  const { store } = window.specdec;
-  const { rounds, setup } = structuredClone(store.state);
-  Object.assign(setup, { baseline: true }, more);
-  store.receiveAll(phases.map((phase, i) => JSON.stringify({ phase, setup, rounds: i > 0 ? [] : rounds })));
-}"""
-"""A run of the visitor with the rounds of the recorded one. It stays in its last phase."""
-
-
 def test_a_change_during_a_run_is_marked_and_a_run_stopped_in_plain_decoding_is_complete(tab):
     page = tab((1280, 720), reduced_motion="reduce")
-    page.evaluate(RECEIVE, ["running"])
+    receive(page, baseline=True)
     page.locator("#method input[value=gsd]").check(force=True)
     status = page.locator(".run-status")
     expect(status).to_have_text("Generating: 64 tokens in 16 rounds. You changed method for the next run.")
     expect(page.locator("body[data-changed]")).to_have_count(1)
     page.locator("#method input[value=ersd]").check(force=True)
     expect(page.locator("#generate")).to_be_disabled()
-    page.evaluate(f"({RECEIVE})(['running', 'baseline'], {{ chat: true }})")
+    receive(page, {"phase": "baseline"}, baseline=True, chat=True)
     expect(page.get_by_label("New chat")).to_be_visible()
     for control in ("#generate", "#stop", ".chips button", ".turns input"):
         for each in page.locator(control).all():
@@ -531,7 +496,7 @@ def test_a_change_during_a_run_is_marked_and_a_run_stopped_in_plain_decoding_is_
     expect(page.locator(".run-status")).to_contain_text("Done: 64 tokens in")
     expect(page.locator(".account .sum")).to_contain_text("Plain decoding was stopped after 0 tokens")
     expect(page.locator("#generate")).to_be_enabled()
-    page.evaluate(f"({RECEIVE})(['running', 'done'], {{ chat: true }})")
+    receive(page, DONE, baseline=True, chat=True)
     enter(page.locator("#prompt textarea"), "  ")
     expect(page.locator("body[data-changed]")).to_have_count(0)  # the conversation continues
     generate(page, until="error")  # a refused question leaves the last answer marked
@@ -569,7 +534,7 @@ def test_on_a_low_window_the_settings_follow_their_button_and_scroll_with_the_pa
 def test_a_phone_has_no_empty_row_and_during_a_run_the_menu_hides_what_lies_below_it(tab):
     page = tab(PHONE, reduced_motion="reduce")
     expect(page.locator(".account .equal")).to_be_visible()
-    page.evaluate(RECEIVE, ["running"])
+    receive(page, baseline=True)
     expect(page.locator(".account .equal")).to_be_hidden()  # no tokens are compared yet
     expect(page.locator("#replay .choose")).to_be_disabled()
     expect(page.locator("#replay .choose")).to_have_css("opacity", "1")
