@@ -5,7 +5,6 @@ import re
 import runpy
 import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -14,9 +13,8 @@ import app
 import specdec
 from components.page import serving
 from specdec import smollm2
-from tests.conftest import SLOW, ready, state
+from tests.conftest import ROOT, SLOW, ready, state
 
-ROOT = Path(specdec.__file__).parent.parent
 PANELS = {
     "be_draft": ("be_draft", ".propose", "#be_draft .writing .token"),
     "classroom": ("lesson class_bar classroom lessons", ".lessons .start", "#lesson-title"),

@@ -3,11 +3,8 @@ show."""
 
 import json
 import re
-import subprocess
-import sys
 import time
 from dataclasses import asdict
-from pathlib import Path
 
 import httpx
 import pytest
@@ -21,9 +18,8 @@ from components.page.settings import TABLE, VisitorSettings
 from components.runs import run, topologies
 from specdec.drafters.catalogue import DRAFTERS
 from specdec.methods import METHODS
+from tests.helpers.processes import printed
 from tests.stress.visitors import free_port
-
-ROOT = Path(app.__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -233,8 +229,6 @@ print(len(before), [key for key, value in before.items() if after.get(key) is no
 
 def test_serving_the_page_replaces_no_function_of_the_framework():
     """Gradio, FastAPI, Starlette and uvicorn have the same functions before and after."""
-    command = [sys.executable, "-c", REPLACED]
-    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    number, replaced = process.stdout.splitlines()[-1].split(" ", 1)
+    number, replaced = printed(REPLACED).splitlines()[-1].split(" ", 1)
     assert int(number) > 1000
     assert replaced == "[]"
