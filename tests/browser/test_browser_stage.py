@@ -57,10 +57,8 @@ def whole_places(page, names):
     places = page.evaluate(PLACES, names)
     size = page.viewport_size
     for name, (left, top, right, bottom) in places.items():
-        assert left >= 0, (name, places)
-        assert top >= 0, (name, places)
-        assert right <= size["width"], (name, places)
-        assert bottom <= size["height"], (name, places)
+        assert 0 <= left < right <= size["width"], (name, places)
+        assert 0 <= top < bottom <= size["height"], (name, places)
         assert (right - left) * (bottom - top) > 10_000, (name, places)
     return places
 
