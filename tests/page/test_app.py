@@ -3,6 +3,7 @@ show."""
 
 import json
 import re
+import sys
 import time
 from dataclasses import asdict
 
