@@ -95,5 +95,5 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 def _processor_name() -> str:
     path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), platform.machine())

@@ -43,7 +43,9 @@ def main() -> None:
         "target": "stories/target",
         "draft": "stories/draft",
     }
-    RECORDED.write_text(json.dumps(head | {"sentences": sentences}, separators=(",", ":")) + "\n")
+    RECORDED.write_text(
+        json.dumps(head | {"sentences": sentences}, separators=(",", ":")) + "\n", encoding="utf-8"
+    )
     print(f"written: {RECORDED}, {RECORDED.stat().st_size:,} bytes")
 
 

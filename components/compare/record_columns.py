@@ -31,7 +31,9 @@ def write(pair: Pair) -> None:
     """Record the comparison of this pair in its file."""
     path = RECORDED[pair.chats]
     recordings = [record(pair) for _ in range(_RECORDINGS)]
-    path.write_text(json.dumps(_with_median_seconds(recordings), separators=(",", ":")) + "\n")
+    path.write_text(
+        json.dumps(_with_median_seconds(recordings), separators=(",", ":")) + "\n", encoding="utf-8"
+    )
     print(f"written: {path.name}, {path.stat().st_size:,} bytes", flush=True)
 
 

@@ -32,9 +32,9 @@ STORIES = [
     "The old boat was sad because",
 ]
 """Beginnings of stories for the model to continue."""
-QUESTIONS = shipped.QUESTIONS.read_text().splitlines()
+QUESTIONS = shipped.QUESTIONS.read_text(encoding="utf-8").splitlines()
 """Questions to ask a chat model."""
-CODE = shipped.CODE_QUESTIONS.read_text().splitlines()
+CODE = shipped.CODE_QUESTIONS.read_text(encoding="utf-8").splitlines()
 """Questions to ask a model that writes code."""
 ANSWER = 128
 """The length that the form of a chat model opens with, in tokens. A recorded answer may be shorter."""

@@ -256,7 +256,10 @@ def again(pair: Any, recording: Recording) -> tuple[Moment, list[Generation]] | 
     None if the entry has no recorded runs, or if they no longer show its subject.
     """
     path = traces.FOLDER / f"{recording.names()[0]}.json"
-    if not path.exists() or (old := Generation.from_json(path.read_text())).chat != recording.chat:
+    if (
+        not path.exists()
+        or (old := Generation.from_json(path.read_text(encoding="utf-8"))).chat != recording.chat
+    ):
         return None
     seed = old.seed if recording.seed is None else recording.seed
     (runs,) = candidates(pair, replace(recording, prompt=recording.prompt or old.prompt, seed=seed), 1)
@@ -281,7 +284,7 @@ def write(
         text = with_times(run, repeats)
         if len(text) > MOST_BYTES:
             raise ValueError(f"{name} has {len(text):,} bytes, more than {MOST_BYTES:,}: record fewer tokens")
-        (folder / f"{name}.json").write_text(text + "\n")
+        (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
         twin = next((other for other in recording.names() if other != name), None)
         title = recording.title if twin is None else f"{recording.title} ({method.upper()})"
         place = {"round": moment.round, "step": moment.step}
@@ -331,7 +334,7 @@ def _record(pair: Any, recording: Recording, moment: Moment, runs: list[Generati
     print(f"{recording.name}: seed {runs[0].seed}, {moment}, {runs[0].prompt!r}", flush=True)
     entries = {entry["name"]: entry for entry in [*traces.entries(), *new]}
     ordered = [entries[name] for recording in RECORDINGS for name in recording.names() if name in entries]
-    traces.INDEX.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
+    traces.INDEX.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

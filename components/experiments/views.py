@@ -56,8 +56,11 @@ def shipped(_: Any) -> Answer:
     """
     if _own is not None:
         return _own
-    views = view(json.loads(SHIPPED.read_text()))
-    further = [make(json.loads((RESULTS / f"{name}.json").read_text())) for name, make in STORED.items()]
+    views = view(json.loads(SHIPPED.read_text(encoding="utf-8")))
+    further = [
+        make(json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")))
+        for name, make in STORED.items()
+    ]
     return views | {"figures": [*views["figures"], *further]}
 
 

@@ -32,7 +32,10 @@ def panel() -> frame.Part:
 
 def lessons() -> list[dict[str, Any]]:
     """All lessons with their numbers in place, as `assets/lessons/panel.js` shows them."""
-    return [_lesson(lesson, lesson_facts.LESSONS[lesson["id"]]()) for lesson in json.loads(TEXTS.read_text())]
+    return [
+        _lesson(lesson, lesson_facts.LESSONS[lesson["id"]]())
+        for lesson in json.loads(TEXTS.read_text(encoding="utf-8"))
+    ]
 
 
 def _lesson(lesson: dict[str, Any], facts: lesson_facts.Facts) -> dict[str, Any]:

@@ -34,8 +34,10 @@ def main() -> None:
     import specdec
 
     torch.set_num_threads(1)
-    RECORDED.write_text(json.dumps(record(specdec.load_pair("smollm2", device="cpu"))) + "\n")
-    print(f"written: {RECORDED}\n{RECORDED.read_text()}")
+    RECORDED.write_text(
+        json.dumps(record(specdec.load_pair("smollm2", device="cpu"))) + "\n", encoding="utf-8"
+    )
+    print(f"written: {RECORDED}\n{RECORDED.read_text(encoding='utf-8')}")
 
 
 def record(pair: Pair, passes: int = PASSES) -> dict[str, Any]:

@@ -53,4 +53,4 @@ def measured() -> tuple[float, ...]:
 
 def recorded_run(name: str) -> Generation:
     """The recorded run of this name in `assets/traces`."""
-    return Generation.from_json((traces.FOLDER / f"{name}.json").read_text())
+    return Generation.from_json((traces.FOLDER / f"{name}.json").read_text(encoding="utf-8"))

@@ -23,10 +23,10 @@ SHOWN = ASSETS / "results" / "faults.json"
 
 def main() -> None:
     """Record a check of the correct decoder, and the number of decodes after which each fault is detected."""
-    RECORDED.write_text(json.dumps(record(CheckSettings()), separators=(",", ":")) + "\n")
+    RECORDED.write_text(json.dumps(record(CheckSettings()), separators=(",", ":")) + "\n", encoding="utf-8")
     print(f"written: {RECORDED}, {RECORDED.stat().st_size:,} bytes")
     write_json(SHOWN, {name: shows_after(name) for name in FAULTS})
-    print(SHOWN.read_text())
+    print(SHOWN.read_text(encoding="utf-8"))
 
 
 def record(settings: CheckSettings) -> dict[str, Any]:

@@ -98,4 +98,4 @@ def _in_words(entry: Entry) -> str:
 
 
 if __name__ == "__main__":
-    SCRIPT.write_text(script())
+    SCRIPT.write_text(script(), encoding="utf-8")

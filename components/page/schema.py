@@ -80,5 +80,5 @@ def _type(value: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    SCRIPT.write_text(script())
-    TYPES.write_text(types())
+    SCRIPT.write_text(script(), encoding="utf-8")
+    TYPES.write_text(types(), encoding="utf-8")

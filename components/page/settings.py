@@ -273,4 +273,4 @@ def script() -> str:
 
 
 if __name__ == "__main__":
-    SCRIPT.write_text(script())
+    SCRIPT.write_text(script(), encoding="utf-8")

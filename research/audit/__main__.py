@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
             subject = random(name, vocab_size)._replace(prompt=tiny.PROMPT)
             report = report_on(subject, min(top_k, vocab_size - 1), options)
             if report.verdict == "wrong":
-                options.report.write_text(posting.posting(report, vocab_size))
+                options.report.write_text(posting.posting(report, vocab_size), encoding="utf-8")
                 print(f"written: {options.report}, a vocabulary of {vocab_size}")
                 return
         if options.report:

@@ -75,7 +75,7 @@ def served(name: str, pair: ModelPair, slots: int = 1) -> Sample:
         sample.process = subprocess.Popen(command, stdout=output, stderr=output)
     weakref.finalize(sample, _end, sample.process, place)
     if not _answers(f"http://127.0.0.1:{port}/health", sample.process):
-        raise RuntimeError(f"the server did not start: {(folder / 'log').read_text()[-400:]}")
+        raise RuntimeError(f"the server did not start: {(folder / 'log').read_text(encoding='utf-8')[-400:]}")
     return sample
 
 
@@ -96,7 +96,7 @@ def version(kind: str) -> dict[str, str]:
     except ModuleNotFoundError:
         return {kind: "not installed"}
     if kind == "node":
-        return {"node-llama-cpp": json.loads((path / "package.json").read_text())["version"]}
+        return {"node-llama-cpp": json.loads((path / "package.json").read_text(encoding="utf-8"))["version"]}
     process = subprocess.run([path, "--version"], capture_output=True, text=True)
     return {"llama.cpp": (process.stdout + process.stderr).partition("version: ")[2].partition("\n")[0]}
 

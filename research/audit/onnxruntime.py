@@ -52,7 +52,7 @@ def _pipeline(pair: Any, folder: Path, k: int) -> Path:
         _, draft = _converted(pair.draft, folder / "draft", pair.tokenizer)
         config["model"]["draft"] = draft["model"]["decoder"] | {"filename": "../draft/model.onnx"}
         config["speculative"] = {"max_draft_tokens": k}
-    (target / "genai_config.json").write_text(json.dumps(config))
+    (target / "genai_config.json").write_text(json.dumps(config), encoding="utf-8")
     return target
 
 
@@ -66,7 +66,7 @@ def _converted(model: Any, folder: Path, tokenizer: Any) -> tuple[Path, Any]:
     process = subprocess.run(command, capture_output=True, text=True)
     if process.returncode:
         raise RuntimeError(f"onnxruntime-genai's builder failed: {process.stderr[-400:]}")
-    return folder, json.loads((folder / "genai_config.json").read_text())
+    return folder, json.loads((folder / "genai_config.json").read_text(encoding="utf-8"))
 
 
 ENGINES = {

@@ -105,4 +105,4 @@ def read_prompts(path: Path) -> tuple[str, ...]:
     """The lines of a file, except empty lines. ValueError if there is no such file."""
     if not path.is_file():
         raise ValueError(f"no file of prompts at {path}; give a text file with one prompt a line")
-    return tuple(line.strip() for line in path.read_text().splitlines() if line.strip())
+    return tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())

@@ -173,7 +173,7 @@ def write(learner: Learner, out: Path) -> None:
     save_file(state, out / WEIGHTS, metadata={"format": "pt"})
     config = learner.model.config.to_dict()
     entries = {"vocab_size": len(learner.place)} | {name: config[name] for name in ENTRIES}
-    (out / CONFIG).write_text(json.dumps(entries, indent=1) + "\n")
+    (out / CONFIG).write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
 
 
 def most_used(records: list[Record], vocab_size: int, count: int) -> Tensor:

@@ -95,14 +95,16 @@ def _reset_peak(device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
         return
     with suppress(OSError):  # without a reset, the peak counts from the start of the process
-        _RESET.write_text("5")
+        _RESET.write_text("5", encoding="utf-8")
 
 
 def _peak(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     if _STATUS.exists():
-        line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM"))
+        line = next(
+            line for line in _STATUS.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM")
+        )
         return int(line.split()[1]) * 1024
     now = psutil.Process().memory_info()
     return getattr(now, "peak_wset", now.rss)  # systems other than Linux and Windows report no peak

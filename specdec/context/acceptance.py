@@ -85,13 +85,16 @@ class ContextAcceptance:
         stages = {
             name: {"weights": h.weights.tolist(), "bias": h.bias.tolist()} for name, h in self.stages.items()
         }
-        path.write_text(json.dumps({"method": self.method, "average": self.average, "stages": stages}) + "\n")
+        path.write_text(
+            json.dumps({"method": self.method, "average": self.average, "stages": stages}) + "\n",
+            encoding="utf-8",
+        )
 
     @classmethod
     def load(cls, path: Path) -> ContextAcceptance:
         """Reads a file that `save` wrote; ValueError for any other file."""
         try:
-            plain = json.loads(path.read_text())
+            plain = json.loads(path.read_text(encoding="utf-8"))
             stages = {name: _hazards(stage) for name, stage in plain["stages"].items()}
             return cls(plain["method"], tuple(plain["average"]), stages)
         except (OSError, KeyError, TypeError, AttributeError) as error:

@@ -45,9 +45,12 @@ def container_limit(root: Path = Path("/sys/fs/cgroup")) -> int:
     """
     for folder, limit, usage, given_back in _CGROUPS:
         try:
-            most = (root / folder / limit).read_text().strip()
-            used_bytes = int((root / folder / usage).read_text())
-            entries = dict(line.split() for line in (root / folder / "memory.stat").read_text().splitlines())
+            most = (root / folder / limit).read_text(encoding="utf-8").strip()
+            used_bytes = int((root / folder / usage).read_text(encoding="utf-8"))
+            entries = dict(
+                line.split()
+                for line in (root / folder / "memory.stat").read_text(encoding="utf-8").splitlines()
+            )
         except OSError:
             continue
         if most != "max":

@@ -57,7 +57,7 @@ def folder_of(files: str, *more: str) -> Path | None:
 def holds(checks: Path, model: PreparedModel) -> bool:
     """Whether the model still gives the logits whose checksum is in this folder."""
     try:
-        return (checks / LOGITS).read_text() == fingerprint(model)
+        return (checks / LOGITS).read_text(encoding="utf-8") == fingerprint(model)
     except (OSError, ValueError):
         return False
 
@@ -79,7 +79,7 @@ def remember(checks: Path, model: PreparedModel) -> None:
     """
 
     def write(folder: Path) -> None:
-        (folder / LOGITS).write_text(fingerprint(model))
+        (folder / LOGITS).write_text(fingerprint(model), encoding="utf-8")
         if type(model.decoder) is CompiledDecoder:
             if 2 * model.decoder.nbytes > shutil.disk_usage(folder).free:
                 raise OSError("there is no room for the weights")

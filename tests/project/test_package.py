@@ -146,3 +146,20 @@ def test_the_readme_shows_the_opening_as_a_moving_picture_of_a_small_file():
     picture = (ROOT / address).read_bytes()
     assert b"ANIM" in picture[:64]
     assert len(picture) < 1_500_000
+
+
+UTF8 = """
+import warnings
+
+warnings.filterwarnings("error", category=EncodingWarning, module="specdec|components|app")
+import app, specdec
+
+pair = specdec.load_pair("stories")
+app.build(pair)
+print(specdec.Generation.from_json(specdec.generate(pair, "Once", max_new_tokens=2, seed=0).to_json()).text)
+"""
+
+
+def test_files_are_read_as_utf_8_also_where_the_system_has_another_encoding():
+    """On Windows the default encoding can't read the page's quotation marks."""
+    assert printed(UTF8, {"PYTHONWARNDEFAULTENCODING": "1"})

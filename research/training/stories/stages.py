@@ -35,11 +35,11 @@ def train(stories: Path, work: Path, out: Path, recipe: Recipe) -> None:
     """
     work.mkdir(parents=True, exist_ok=True)
     path, ours = work / "recipe.json", json.dumps(asdict(recipe), indent=1)
-    if path.exists() and path.read_text() != ours:
+    if path.exists() and path.read_text(encoding="utf-8") != ours:
         raise ValueError(
             f"work = {str(work)!r} was begun with other settings, see {path.name}; give another folder"
         )
-    path.write_text(ours)
+    path.write_text(ours, encoding="utf-8")
     if not (work / "tokens.pt").exists():
         make_tokens(stories, work, recipe)
     if not (work / "target.json").exists():
@@ -133,7 +133,7 @@ def _write(trainer: Trainer, work: Path) -> None:
     """Writes the model and its history. The file of the history shows that this stage is finished."""
     trainer.model.set_attn_implementation("sdpa")
     trainer.model.save_pretrained(work / trainer.name)
-    (work / f"{trainer.name}.json").write_text(json.dumps(trainer.history, indent=1))
+    (work / f"{trainer.name}.json").write_text(json.dumps(trainer.history, indent=1), encoding="utf-8")
 
 
 def write_pair(work: Path, out: Path) -> None:
@@ -154,5 +154,5 @@ def training_record(work: Path, recipe: Recipe, samples: list[Path]) -> dict:
         "tokens": {name: len(row) for name, row in data["tokens"].items()},
         "characters": data["characters"],
         "sample_tokens": sum(record["ids"][:, 1:].numel() for record in map(load, samples)),
-        **{name: json.loads((work / f"{name}.json").read_text()) for name in MODELS},
+        **{name: json.loads((work / f"{name}.json").read_text(encoding="utf-8")) for name in MODELS},
     }
