@@ -26,10 +26,10 @@ from tests.helpers.distributions import (
     TREE,
     adversarial_pair,
     chi_square_p_value,
-    first_tokens,
     markov_pair,
     pair_of,
     random_table,
+    texts,
 )
 from tests.helpers.texts import ersd_as_plain
 
@@ -47,12 +47,6 @@ def test_decoding_on_sparse_races_gives_the_same_text(method, topology, monkeypa
     assert [run.token_ids for run in sparse] == [run.token_ids for run in dense]
 
 
-def begun(pair, method, topology, seed, **settings):
-    """The first two tokens of a text that is longer, so that their trees are not cut."""
-    settings |= {"method": method, "max_new_tokens": 2 + topology.depth, "detail": False}
-    return first_tokens(specdec.stream(pair, [0], topology=topology, seed=seed, **settings), 2)
-
-
 END_TO_END = [("ersd", sequence(2)), ("gsd", simple()), ("gsd", batch(4)), ("traversal", sequence(2))]
 END_TO_END += [("specinfer", batch(4)), *((rule, TREE) for rule in ("gsd", *OTHER_RULES))]
 """Each rule on a tree, and each shape under a rule."""
@@ -64,7 +58,7 @@ def test_a_rule_end_to_end_has_the_targets_distribution(method, topology):
     """A χ² test of the first two tokens, with 16 tokens and q ∝ 1/p. A false alarm has probability 1e-6
     for each. The control is the distribution of the draft."""
     pair = adversarial_pair()
-    runs = [begun(pair, method, topology, seed) for seed in range(2000)]
+    runs = [*texts(pair, method, topology, 2000)]
     target, draft = (joint_distribution(model, [0], 2) for model in (pair.target, pair.draft))
     assert chi_square_p_value(runs, target) > FALSE_ALARM
     assert chi_square_p_value(runs, draft) < FALSE_ALARM
@@ -114,7 +108,7 @@ def test_gsd_is_exact_at_low_temperatures(case):
     pair = specdec.ModelPair(*(MarkovModel(torch.full((len(t),), 1 / len(t))) for t in tables))
     for model, table in zip((pair.target, pair.draft), tables, strict=True):
         model.log_table = table
-    runs = [begun(pair, "gsd", topology, s, temperature=temperature) for s in range(2000)]
+    runs = texts(pair, "gsd", topology, 2000, temperature=temperature)
     p = torch.softmax((tables[0] - tables[0].max()).double() / temperature, -1).tolist()
     distribution = {(i, j): x * y for i, x in enumerate(p) for j, y in enumerate(p)}
     assert chi_square_p_value(runs, distribution) > FALSE_ALARM
