@@ -75,16 +75,27 @@ def completed(distribution, P, length):
     return {text: mass for text, mass in masses.items() if mass}
 
 
+KINDS = 7
+
+
 def random_pair(seed, vocab_size=6, order=1):
-    """Tables [|Ω|, ..., |Ω|] of a target and a draft: similar, adversarial, sparse, or independent."""
+    """Tables [|Ω|, ..., |Ω|] of a target and a draft, of the seed's kind: similar, adversarial, sparse,
+    independent, without a common token, with a sure draft, or equal."""
     P, Q = random_table(vocab_size, order, seed), random_table(vocab_size, order, seed + 1000)
-    if seed % 4 == 0:
+    kind, is_even = seed % KINDS, torch.arange(vocab_size) % 2 == 0
+    if kind == 0:
         Q = 0.8 * P + 0.2 * Q
-    if seed % 4 == 1:
+    if kind == 1:
         Q = adversarial(P)
-    if seed % 4 == 2:
+    if kind == 2:
         Q = Q.where(Q.gt(Q.median(-1, keepdim=True).values), 0.0)
         P = P.where(P.gt(P.amin(-1, keepdim=True)), 0.0)
+    if kind == 4:
+        P, Q = P.where(is_even, 0.0), Q.where(~is_even, 0.0)
+    if kind == 5:
+        Q = Q.where(Q.eq(Q.amax(-1, keepdim=True)), 0.0)
+    if kind == 6:
+        Q = P
     P, Q = (table / table.sum(-1, keepdim=True) for table in (P, Q))
     return P.numpy(), Q.numpy()
 
@@ -141,7 +152,7 @@ def test_gsd_tests_by_the_book_at_temperature_0_01(seed):
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_rounds_of_the_decoder_are_those_of_the_algorithms(method, topology, order):
     """Drafting, evaluation and verification of whole runs, keyed by (seed, position)."""
-    for seed in range(4):  # the four kinds of `random_pair`
+    for seed in range(KINDS):
         P, Q = random_pair(seed, vocab_size=5, order=order)
         pair = pair_of(P, Q)
         x, length = (1, 2), 60
