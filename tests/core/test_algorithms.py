@@ -1,6 +1,7 @@
 """The paper's algorithms as tables: they are exact, and the fast ones make the same decisions.
 
-Algorithm 4 (GSD) has its test beside the rules of other papers, in `tests/rules/test_other_rules.py`.
+Algorithm 4 (GSD) has its test beside the rules of other papers, in `tests/rules/test_other_rules.py`, and
+Algorithm 3 (the optimal tree) in `tests/theory/test_optimal.py`.
 """
 
 import itertools
@@ -14,7 +15,7 @@ import pytest
 import torch
 
 import specdec
-from specdec import algorithms, optimal
+from specdec import algorithms
 from specdec.race import Stream, log_exponentials, uniform
 from specdec.topology import Topology, batch, sequence, simple, specinfer
 from specdec.verify import verify_gsd
@@ -175,18 +176,3 @@ def test_algorithms_1_and_2_are_4_and_5_on_one_drafted_token():
         e, U, u = randomness(seed, 0, simple(), 6)
         assert algorithms.simple_gsd((0,), Q, P, e, U[0][0], u) == algorithms.gsd((0,), Q, P, {(0,)}, e, U, u)
         assert algorithms.simple_ersd((0,), Q, P, e) == algorithms.ersd((0,), Q, P, {(0,)}, e)
-
-
-# ---------------------------------------------------------------- Algorithm 3
-
-
-def test_optimal_topologies_of_a_chain_are_the_trees_of_algorithm_3():
-    """R by path, where a node's acceptance depends on its parent's child index."""
-    rng = np.random.default_rng(1)
-    for _ in range(20):
-        step = -np.sort(-rng.dirichlet(np.full(4, 0.7), size=5), axis=1)  # [index of the parent, or 4; index]
-
-        def accepted(j, step=step):
-            return math.prod(step[a, b] if b < 4 else 0.0 for a, b in itertools.pairwise((4, *j)))
-
-        assert tau_of(optimal.optimal_topology(accepted, 25)) == algorithms.optimal_tree(25, accepted, 4)
