@@ -215,6 +215,17 @@ def test_the_menu_that_saves_a_run_can_be_read_and_closes(page):
         expect(menu).not_to_have_attribute("open", "")
 
 
+def test_a_button_that_copies_gets_its_label_back_however_often_it_is_pressed(page):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    open_trace(page, "parting-gsd")
+    page.locator("details.save summary").click()
+    link = page.locator("#replay .link")
+    for _ in range(2):
+        link.click()
+        expect(link).to_have_text("copied")
+    expect(link).to_have_text("Copy link to this moment")
+
+
 def test_time_can_be_walked_while_a_run_is_streaming(page):
     enter(page.locator("#length input[type=number]"), "300")
     page.locator("#generate").click()
