@@ -1,6 +1,7 @@
 """The paper's algorithms as tables: they are exact, and the fast ones make the same decisions.
 
-Algorithm 4 (GSD) has its test beside the rules of other papers, in `tests/rules/test_other_rules.py`.
+Algorithm 4 (GSD) has its test beside the rules of other papers, in `tests/rules/test_other_rules.py`, and
+Algorithm 3 (the optimal tree) in `tests/theory/test_optimal.py`.
 """
 
 import itertools
@@ -14,7 +15,7 @@ import pytest
 import torch
 
 import specdec
-from specdec import algorithms, optimal
+from specdec import algorithms
 from specdec.race import Stream, log_exponentials, uniform
 from specdec.topology import Topology, batch, sequence, simple, specinfer
 from specdec.verify import verify_gsd
@@ -75,16 +76,27 @@ def completed(distribution, P, length):
     return {text: mass for text, mass in masses.items() if mass}
 
 
+KINDS = 7
+
+
 def random_pair(seed, vocab_size=6, order=1):
-    """Tables [|Ω|, ..., |Ω|] of a target and a draft: similar, adversarial, sparse, or independent."""
+    """Tables [|Ω|, ..., |Ω|] of a target and a draft, of the seed's kind: similar, adversarial, sparse,
+    independent, without a common token, with a sure draft, or equal."""
     P, Q = random_table(vocab_size, order, seed), random_table(vocab_size, order, seed + 1000)
-    if seed % 4 == 0:
+    kind, is_even = seed % KINDS, torch.arange(vocab_size) % 2 == 0
+    if kind == 0:
         Q = 0.8 * P + 0.2 * Q
-    if seed % 4 == 1:
+    if kind == 1:
         Q = adversarial(P)
-    if seed % 4 == 2:
+    if kind == 2:
         Q = Q.where(Q.gt(Q.median(-1, keepdim=True).values), 0.0)
         P = P.where(P.gt(P.amin(-1, keepdim=True)), 0.0)
+    if kind == 4:
+        P, Q = P.where(is_even, 0.0), Q.where(~is_even, 0.0)
+    if kind == 5:
+        Q = Q.where(Q.eq(Q.amax(-1, keepdim=True)), 0.0)
+    if kind == 6:
+        Q = P
     P, Q = (table / table.sum(-1, keepdim=True) for table in (P, Q))
     return P.numpy(), Q.numpy()
 
@@ -141,7 +153,7 @@ def test_gsd_tests_by_the_book_at_temperature_0_01(seed):
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_rounds_of_the_decoder_are_those_of_the_algorithms(method, topology, order):
     """Drafting, evaluation and verification of whole runs, keyed by (seed, position)."""
-    for seed in range(4):  # the four kinds of `random_pair`
+    for seed in range(KINDS):
         P, Q = random_pair(seed, vocab_size=5, order=order)
         pair = pair_of(P, Q)
         x, length = (1, 2), 60
@@ -164,18 +176,3 @@ def test_algorithms_1_and_2_are_4_and_5_on_one_drafted_token():
         e, U, u = randomness(seed, 0, simple(), 6)
         assert algorithms.simple_gsd((0,), Q, P, e, U[0][0], u) == algorithms.gsd((0,), Q, P, {(0,)}, e, U, u)
         assert algorithms.simple_ersd((0,), Q, P, e) == algorithms.ersd((0,), Q, P, {(0,)}, e)
-
-
-# ---------------------------------------------------------------- Algorithm 3
-
-
-def test_optimal_topologies_of_a_chain_are_the_trees_of_algorithm_3():
-    """R by path, where a node's acceptance depends on its parent's child index."""
-    rng = np.random.default_rng(1)
-    for _ in range(20):
-        step = -np.sort(-rng.dirichlet(np.full(4, 0.7), size=5), axis=1)  # [index of the parent, or 4; index]
-
-        def accepted(j, step=step):
-            return math.prod(step[a, b] if b < 4 else 0.0 for a, b in itertools.pairwise((4, *j)))
-
-        assert tau_of(optimal.optimal_topology(accepted, 25)) == algorithms.optimal_tree(25, accepted, 4)

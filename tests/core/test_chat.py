@@ -173,6 +173,20 @@ def test_a_template_that_reads_parts_gets_parts():
     )
 
 
+TEMPLATES = ["{{ 1/0 }}", "{{ messages + 1 }}", "{{ strftime_now(5) }}", "{{ '\\ud800' }}", "{% for %}"]
+TEMPLATES += ["{% for i in range(10**8) %}{% endfor %}", "{{ raise_exception('no') }}", 5, [1]]
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=str)
+def test_a_chat_template_that_fails_is_named_whatever_it_does(template):
+    tokenizer = trained_tokenizer("byte-level")
+    tokenizer.chat_template = template
+    pair = pair_of(tokenizer)
+    for ask in (pair.chat_text, pair.chat_prompt):
+        with pytest.raises(ValueError, match=r"chat template of this pair's tokenizer fails: ."):
+            ask("the cat")
+
+
 def test_a_prompt_that_is_no_chat_is_read_whole_and_a_long_message_cut_in_one_pass():
     pair = pair_of(chatting("byte-level", "ChatML"))
     ids = pair.encode("<|im_start|>user\nhi<|im_end|>")

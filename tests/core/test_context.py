@@ -23,16 +23,9 @@ from tests.helpers.distributions import (
     markov_pair,
     pair_of,
     random_table,
+    texts,
 )
-from tests.helpers.distributions import first_tokens as begun
 from tests.helpers.texts import ersd_as_plain
-
-
-def first_tokens(pair, tree, runs, length):
-    """The first tokens of GSD's texts. They have room enough, so that no tree is cut for these tokens."""
-    settings = {"method": "gsd", "topology": tree, "max_new_tokens": length + tree.k, "detail": False}
-    for seed in range(runs):
-        yield begun(specdec.stream(pair, [0], seed=seed, **settings), length)
 
 
 @pytest.mark.slow
@@ -40,7 +33,7 @@ def first_tokens(pair, tree, runs, length):
 def test_gsd_on_grown_trees_has_the_targets_distribution(k, seed):
     """A χ² test of the first two tokens of 1,000 runs. A false alarm has probability 1e-6 for each tree."""
     pair, tree = adversarial_pair(6), ContextTree(capricious("gsd", seed), k)
-    runs = first_tokens(pair, tree, 1000, 2)
+    runs = texts(pair, "gsd", tree, 1000)
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
 
 
@@ -67,7 +60,7 @@ def test_chi_square_catches_a_child_decided_with_its_own_uniform(peeks, monkeypa
         monkeypatch.setattr(context_draft, "child_counts", counts_that_look_ahead)
     # the first child is often rejected, so siblings, uniforms and residual decide
     pair, tree = pair_of([0.1, 0.5, 0.4], [0.6, 0.3, 0.1]), second_child_by_its_uniform()
-    runs = first_tokens(pair, tree, 2500, 1)
+    runs = texts(pair, "gsd", tree, 2500, length=1)
     assert (chi_square_p_value(runs, joint_distribution(pair.target, [0], 1)) < FALSE_ALARM) == peeks
 
 
@@ -225,10 +218,7 @@ def test_texts_are_scored_as_the_models_score_them():
         (lambda: learn.learn_context(markov_pair(), None), "prompts = None"),
         (lambda: ContextAcceptance("gsd", AVERAGE, {}), "stages"),
         (lambda: ContextAcceptance("gsd", AVERAGE[:3], capricious("gsd").stages), "average"),
-        (
-            lambda: [*first_tokens(markov_pair(), ContextTree(capricious("ersd"), 4), 1, 1)],
-            "learnt for 'ersd'",
-        ),
+        (lambda: [*texts(markov_pair(), "gsd", ContextTree(capricious("ersd"), 4), 1)], "learnt for 'ersd'"),
     ],
 )
 def test_mistakes_are_named(make, names):

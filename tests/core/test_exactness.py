@@ -13,22 +13,24 @@ import pytest
 import torch
 
 import specdec
-from specdec.exactness.losslessness import Check, joint_distribution
+from specdec.exactness.losslessness import joint_distribution
 from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
-from specdec.race import Stream, keys, log_exponentials, noise, races, uniform
+from specdec.race import Stream, log_exponentials, noise, races, uniform
 from specdec.race import sparse as sparse_race
-from specdec.topology import Topology, batch, sequence, simple, specinfer
+from specdec.race.races import races_of
+from specdec.topology import batch, sequence, simple, specinfer
+from tests.core.test_algorithms import KINDS, WIDE, random_pair
 from tests.helpers.distributions import (
     FALSE_ALARM,
     OTHER_RULES,
     TREE,
     adversarial_pair,
     chi_square_p_value,
-    first_tokens,
     markov_pair,
     pair_of,
     random_table,
+    texts,
 )
 from tests.helpers.texts import ersd_as_plain
 
@@ -46,15 +48,9 @@ def test_decoding_on_sparse_races_gives_the_same_text(method, topology, monkeypa
     assert [run.token_ids for run in sparse] == [run.token_ids for run in dense]
 
 
-def begun(pair, method, topology, seed, **settings):
-    """The first two tokens of a text that is longer, so that their trees are not cut."""
-    settings |= {"method": method, "max_new_tokens": 2 + topology.depth, "detail": False}
-    return first_tokens(specdec.stream(pair, [0], topology=topology, seed=seed, **settings), 2)
-
-
-END_TO_END = [("ersd", sequence(2)), ("gsd", simple()), ("gsd", batch(4)), ("traversal", sequence(2))]
-END_TO_END += [("specinfer", batch(4)), *((rule, TREE) for rule in ("gsd", *OTHER_RULES))]
-"""Each rule on a tree, and each shape under a rule."""
+END_TO_END = [("ersd", sequence(2)), *((rule, TREE) for rule in ("gsd", *OTHER_RULES))]
+"""Each rule once. The decisions on other shapes are compared exactly, in `test_algorithms.py` and
+`tests/rules/test_other_rules.py`."""
 
 
 @pytest.mark.slow
@@ -63,21 +59,24 @@ def test_a_rule_end_to_end_has_the_targets_distribution(method, topology):
     """A χ² test of the first two tokens, with 16 tokens and q ∝ 1/p. A false alarm has probability 1e-6
     for each. The control is the distribution of the draft."""
     pair = adversarial_pair()
-    runs = [begun(pair, method, topology, seed) for seed in range(2000)]
+    runs = [*texts(pair, method, topology, 2000)]
     target, draft = (joint_distribution(model, [0], 2) for model in (pair.target, pair.draft))
     assert chi_square_p_value(runs, target) > FALSE_ALARM
     assert chi_square_p_value(runs, draft) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("method", ["gsd", *OTHER_RULES])
-def test_a_rule_never_decides_twice_with_the_same_uniform(method, monkeypatch):
-    keys = []
-    monkeypatch.setattr(noise, "uniform", lambda *key: keys.append(key) or uniform(*key))
+def test_no_noise_is_drawn_twice(method, monkeypatch):
+    """Neither for two nodes nor for two rounds. Traversal, which may test several nodes of a depth and
+    positions that the round does not reach, would lose its exactness."""
+    drawn = []
+    monkeypatch.setattr(noise, "uniform", lambda *key: drawn.append(key) or uniform(*key))
+    monkeypatch.setattr(noise, "races_of", lambda keys, *place: drawn.extend(keys) or races_of(keys, *place))
     specdec.generate(markov_pair(6), [0], method=method, topology=TREE, max_new_tokens=200, seed=1)
     # positions that were not reached are drafted again
-    decided = [key for key in keys if Stream.AGAIN not in key]
-    assert len(decided) > 100
-    assert len(set(decided)) == len(decided)
+    once = [key for key in drawn if isinstance(key, int) or Stream.AGAIN not in key]
+    assert len(once) > 300
+    assert len(set(once)) == len(once)
 
 
 ROUNDING, COLD = 64 * torch.finfo(torch.float32).eps, 2.0**-20
@@ -110,7 +109,7 @@ def test_gsd_is_exact_at_low_temperatures(case):
     pair = specdec.ModelPair(*(MarkovModel(torch.full((len(t),), 1 / len(t))) for t in tables))
     for model, table in zip((pair.target, pair.draft), tables, strict=True):
         model.log_table = table
-    runs = [begun(pair, "gsd", topology, s, temperature=temperature) for s in range(2000)]
+    runs = texts(pair, "gsd", topology, 2000, temperature=temperature)
     p = torch.softmax((tables[0] - tables[0].max()).double() / temperature, -1).tolist()
     distribution = {(i, j): x * y for i, x in enumerate(p) for j, y in enumerate(p)}
     assert chi_square_p_value(runs, distribution) > FALSE_ALARM
@@ -145,73 +144,13 @@ def test_noise_of_neighbouring_positions_and_seeds_is_independent():
         assert abs(float(torch.corrcoef(torch.stack([e, x]))[0, 1])) < 5 / math.sqrt(len(e))
 
 
-BEYOND_DOUBT = 1e-12
-"""A fault's p-value from which on more decodes would tell nothing: it only falls."""
-
-
-def checked(pair, topology, decodes=2000):
-    """The p-value of traversal's first two tokens in so many decodes, or in fewer if they leave no doubt."""
-    check = Check(pair, [0], method="traversal", topology=topology, length=2, seed=0)
-    while check.decodes < decodes and check.chi_square().p_value > BEYOND_DOUBT:
-        for _ in range(500):
-            check.decode()
-    return check.chi_square().p_value
-
-
-def by_position(seed, position, path):
-    return keys.key_of(seed, keys.Stream.ROUND, position + len(path)) + sum(path)
-
-
-def by_depth(seed, position, path, of_node=keys.node_seed):
-    return of_node(seed, position, (0,) * len(path))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("shared", "topology"), [(by_position, sequence(2)), (by_depth, TREE)])
-def test_traversal_must_not_see_noise_twice(shared, topology, monkeypatch):
-    """A χ² test, in which a false alarm has probability 1e-6. It detects noise that is kept for the same
-    position of the next round, and noise that several nodes of a depth share. Independent noise for each node
-    of each round passes."""
-    pair = pair_of([0.5, 0.5], [0.9, 0.1])
-    assert checked(pair, topology) > FALSE_ALARM
-    monkeypatch.setattr(noise, "node_seed", shared)
-    assert checked(pair, topology) < FALSE_ALARM
-
-
-DISTRIBUTIONS = {
-    "the same": ([0.5, 0.3, 0.2, 0.0], [0.5, 0.3, 0.2, 0.0]),
-    "disjoint": ([0.7, 0.3, 0.0, 0.0], [0.0, 0.0, 0.4, 0.6]),
-    "a draft of half the tokens": ([0.25, 0.25, 0.25, 0.25], [0.6, 0.4, 0.0, 0.0]),
-    "a target of half the tokens": ([0.6, 0.4, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]),
-    "a sure draft": ([0.1, 0.2, 0.3, 0.4], [1.0, 0.0, 0.0, 0.0]),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("distributions", DISTRIBUTIONS)
 @pytest.mark.parametrize("rule", DRAFTING)
-def test_laws_without_support_or_residual(rule, distributions):
-    """A χ² test of two tokens of 500 runs on a tree with more children than the draft has tokens. A false
-    alarm has probability 1e-6 for each."""
-    p, q = DISTRIBUTIONS[distributions]
-    pair = pair_of(p, q)
-    tree = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0)])
-    settings = {"method": rule, "topology": tree, "max_new_tokens": 4}
-    runs = [specdec.generate(pair, [0], seed=seed, **settings) for seed in range(500)]
-    assert all(q[node.token_id] > 0 for run in runs for round in run.rounds for node in round.nodes)
-    tokens = [tuple(run.token_ids[:2]) for run in runs]
-    assert chi_square_p_value(tokens, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
-    if distributions == "the same":
-        assert all(run.rounds[0].tokens[0].kind == "accepted" for run in runs)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("rule", "topology"), [("traversal", TREE), ("specinfer", TREE), ("spectr", None)])
-def test_a_rule_keeps_a_nucleus_of_the_target(rule, topology):
-    """A χ² test of two tokens, with top_p = 0.9 for both models. A false alarm has probability 1e-6."""
-    pair = adversarial_pair()
-    settings = {"method": rule, "topology": topology, "top_p": 0.9, "max_new_tokens": 6, "detail": False}
-    runs = [first_tokens(specdec.stream(pair, [0], seed=s, **settings), 2) for s in range(1200)]
-    table = specdec.probs.log_probs(pair.target.log_table, specdec.probs.Sampling(top_p=0.9)).exp()
-    distribution = joint_distribution(MarkovModel(table), [0], 2)
-    assert chi_square_p_value(runs, distribution) > FALSE_ALARM
+def test_no_token_without_probability_is_drafted_or_emitted(rule):
+    """On a tree with more children than some drafts have tokens. The decisions there are those of
+    `tests/rules/test_other_rules.py`."""
+    for seed in range(10 * KINDS):
+        p, q = random_pair(seed, vocab_size=4, order=0)
+        g = specdec.generate(pair_of(p, q), [0], method=rule, topology=WIDE, max_new_tokens=12, seed=seed)
+        assert all(q[node.token_id] > 0 for round in g.rounds for node in round.nodes)
+        assert all(p[token_id] > 0 for token_id in g.token_ids)
+        assert (p != q).any() or {round.tokens[0].kind for round in g.rounds[:-1]} == {"accepted"}

@@ -233,17 +233,10 @@ def test_every_fault_is_caught_at_the_page_s_default_settings(name):
     assert check.chi_square().p_value < lossless_run.ALARM
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_right_decoders_pass_at_the_page_s_default_settings(method):
-    """GSD and traversal have faults that show after thousands of decodes, the others none after 1,100."""
-    settings = lossless_run.CheckSettings(method=method).checked()
-    decodes = settings.decodes if method in ("gsd", "traversal") else 2000
-    assert run(lossless_run.new_check(settings), decodes).chi_square().p_value > lossless_run.ALARM
-
-
-def test_updates_tell_the_distribution_the_counts_and_the_path():
-    first, *_, last = updates = updates_of(decodes=300, tokens=1, method="ersd", seed=4)
+def test_updates_tell_the_distribution_the_counts_and_the_path_of_a_right_decoder(method):
+    """A false alarm has probability 1e-4 for each method."""
+    first, *_, last = updates = updates_of(decodes=300, tokens=1, method=method, topology="batch", seed=4)
     assert [update["phase"] for update in updates] == ["running"] * (len(updates) - 1) + ["done"]
     assert first["distribution"] == pytest.approx([0.35, 0.3, 0.25, 0.1])
     check = run(lossless_run.new_check(lossless_run.CheckSettings(**first["setup"])), 300)
@@ -252,7 +245,7 @@ def test_updates_tell_the_distribution_the_counts_and_the_path():
     assert (last["decodes"], last["calls"], last["emitted"]) == (300, check.rounds, check.tokens)
     path = [point for update in updates for point in update.get("path", [])]
     assert [decodes for decodes, _ in path] == list(range(3, 301, 3))
-    assert path[-1][1] == last["chi_square"][2]
+    assert path[-1][1] == last["chi_square"][2] > lossless_run.ALARM
 
 
 def test_a_check_that_is_closed_decodes_no_more():

@@ -11,7 +11,8 @@ from components.page import assets
 from components.runs import timing
 from tests.conftest import ours, same_arithmetic
 
-NAMES = [name for recording in record_runs.RECORDINGS for name in recording.names()]
+RECORDINGS = {name: recording for recording in record_runs.RECORDINGS for name in recording.names()}
+NAMES = [*RECORDINGS]
 ENTRIES = {entry["name"]: entry for entry in traces.entries()}
 
 
@@ -21,9 +22,6 @@ def load(name):
 
 def tokens_of(rounds):
     return [token for round in rounds for token in round.tokens]
-
-
-RECORDINGS = {name: recording for recording in record_runs.RECORDINGS for name in recording.names()}
 
 
 def arguments_of(name):

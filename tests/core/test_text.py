@@ -202,18 +202,3 @@ def test_what_ends_a_program_is_not_held_back(ending, monkeypatch):
     monkeypatch.setattr(tokenizer, "decode", ends)
     with pytest.raises(ending):
         stream.push(7)
-
-
-TEMPLATES = ["{{ 1/0 }}", "{{ messages + 1 }}", "{{ strftime_now(5) }}", "{{ '\\ud800' }}", "{% for %}"]
-TEMPLATES += ["{% for i in range(10**8) %}{% endfor %}", "{{ raise_exception('no') }}", 5, [1]]
-
-
-@pytest.mark.parametrize("template", TEMPLATES, ids=str)
-def test_a_chat_template_that_fails_is_named_whatever_it_does(template):
-    tokenizer = byte_level_tokenizer()
-    tokenizer.chat_template = template
-    size = len(tokenizer)
-    pair = specdec.ModelPair(MarkovModel(torch.full((size,), 1 / size)), tokenizer=tokenizer)
-    for ask in (pair.chat_text, pair.chat_prompt):
-        with pytest.raises(ValueError, match=r"chat template of this pair's tokenizer fails: ."):
-            ask("the cat")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from specdec import ModelPair
+from specdec import ModelPair, stream
 from specdec.exactness.losslessness import chi_square
 from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
@@ -68,6 +68,15 @@ def samplings(temperatures: Sequence[float]) -> list[dict[str, float]]:
 def first_tokens(rounds: Iterable[Round], length: int) -> tuple[int, ...]:
     """The first `length` tokens of a decode. Later rounds are not computed."""
     return tuple(islice((token.id for round in rounds for token in round.tokens), length))
+
+
+def texts(
+    pair: ModelPair, method: str, topology: Any, runs: int, length: int = 2, **settings: Any
+) -> Iterator[tuple[int, ...]]:
+    """The first tokens of decoded texts. The texts are longer, so that no tree is cut for these tokens."""
+    settings |= {"method": method, "topology": topology, "max_new_tokens": length + 6, "detail": False}
+    for seed in range(runs):
+        yield first_tokens(stream(pair, [0], seed=seed, **settings), length)
 
 
 Choose = Callable[[int], int]

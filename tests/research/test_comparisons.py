@@ -108,12 +108,19 @@ def test_the_table_has_a_line_for_each_point_with_its_intervals(measured):
 PAIR = markov_pair(6)
 STARTS = [[token] for token in range(6)]
 SHAPES = {"0": Topology([]), "2": sequence(2)}
-AT_ONCE = (1, 4, 40)
+TEXTS, AT_ONCE = 4, (1, 4, 10)
 SERVING = replace(serving.EXPERIMENT, grid={"at_once": AT_ONCE, "tree": ()})
 
 
+@pytest.fixture(autouse=True, scope="module")
+def few_texts():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serving, "TEXTS", TEXTS)
+        yield
+
+
 @pytest.fixture(scope="module")
-def serving_store(tmp_path_factory):
+def serving_store(few_texts, tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("serving") / "serving.jsonl")
     measure(SERVING, PAIR, STARTS, 2, 6, SHAPES, store)
     return store
@@ -122,7 +129,7 @@ def serving_store(tmp_path_factory):
 def test_every_point_writes_the_same_texts(serving_store):
     runs = serving_store.read()[1]
     assert len(runs) == 2 * len(AT_ONCE) * (len(SHAPES) + 1)
-    assert {run["tokens"] for run in runs if run["at_once"] <= serving.TEXTS} == {6 * serving.TEXTS}
+    assert {run["tokens"] for run in runs if run["at_once"] <= TEXTS} == {6 * TEXTS}
     assert all(run["seconds"] > 0 for run in runs)
     assert {run["k"] for run in runs if run["tree"] == "2"} == {2}
 
@@ -158,7 +165,7 @@ def test_another_text_ends_it(tmp_path, monkeypatch):
 def test_a_file_is_not_continued_at_other_temperatures(tmp_path, monkeypatch):
     monkeypatch.setattr(comparison, "load_pair", lambda name: PAIR)
     monkeypatch.setattr(comparison, "read_prompts", lambda path: STARTS)
-    experiment = replace(serving.EXPERIMENT, grid={"at_once": (1, 2), "tree": ()})
+    experiment = replace(serving.EXPERIMENT, grid={"at_once": (1,), "tree": ()})
     arguments = ["--smoke", "--results", str(tmp_path / "serving.jsonl")]
     experiment.command(arguments)
     with pytest.raises(ValueError, match=r"begun with settings temperatures = \[1\.0\], not \[0\.5\]"):

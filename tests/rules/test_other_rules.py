@@ -1,5 +1,6 @@
 """GSD and the rules of other papers as tables: they are exact, and the fast ones make the same decisions."""
 
+import math
 from fractions import Fraction
 from inspect import signature
 
@@ -243,9 +244,12 @@ def test_the_threshold_accepts_as_much_as_the_root_and_is_never_below_it(n):
     for seed in range(40):
         p, q = (table[0] for table in random_pair(seed, vocab_size=9))
         rho = k_seq_threshold([p], [q], n)
-        beta, best = (np.minimum(q, p / r).sum() for r in (rho, other_rules.threshold(p, q, n)))
-        assert 1 - (1 - beta) ** n == pytest.approx(1 - (1 - best) ** n, abs=1e-11)
-        assert 1 - (1 - beta) ** n <= rho * beta * (1 + 1e-14)
+        beta, best = (
+            min(float(np.minimum(q, p / r).sum()), 1 - 1e-16) for r in (rho, other_rules.threshold(p, q, n))
+        )
+        accepted, most = (-math.expm1(n * math.log1p(-x)) for x in (beta, best))
+        assert accepted == pytest.approx(most, abs=1e-11)
+        assert accepted <= rho * beta * (1 + 1e-14)
 
 
 @pytest.mark.parametrize(

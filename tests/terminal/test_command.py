@@ -9,7 +9,6 @@ import threading
 from argparse import Namespace
 from dataclasses import asdict
 from types import SimpleNamespace
-from unittest.mock import Mock
 
 import pytest
 
@@ -176,13 +175,6 @@ def test_marks_are_explained_as_far_as_they_are_there(decoded, method, kinds):
     explained = decoded("--method", method).rsplit("\n\n", 1)[1].splitlines()[:-1]
     assert kinds in "".join(explained)
     assert len(explained) == bool(kinds)
-
-
-def test_ctrl_c_ends_without_a_traceback(decoded, monkeypatch):
-    monkeypatch.setattr(command, "Run", Mock(side_effect=KeyboardInterrupt))
-    with pytest.raises(SystemExit) as error:
-        decoded()
-    assert error.value.code == 130
 
 
 def test_other_commands_get_their_arguments(monkeypatch):

@@ -9,13 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdec import optimal
-from specdec.models import MarkovModel
+from specdec import algorithms, optimal
 from specdec.optimal import chosen_algorithm, dynamic_program_topology, optimal_topology
 from specdec.theory import expected_tokens
 from specdec.topology import Topology, sequence
-from tests.helpers.distributions import random_table
-from tests.theory.test_theory import ersd_joint, gsd_joint
 
 UNEVEN = [0.5, 0.02, 0.4]
 MEASURED = [0.68, 0.12, 0.05, 0.03, 0.02, 0.015, 0.01, 0.008]
@@ -92,42 +89,20 @@ def test_pooling_is_close_on_measured_vectors_and_never_better_than_exact():
         assert 0.99 * exact <= expected_tokens(rates, tree) <= exact + 1e-12
 
 
-def markov_acceptance(target, draft, joint, start):
-    """R(path) on a Markov pair of order 1: the chain of (child index, accepted token) from one context."""
-    size = target.vocab_size
-    step = np.zeros((size, size, size))  # child index, context, accepted token
-    for context in range(size):
-        p, q = (model.log_table[context].exp().tolist() for model in (target, draft))
-        for (index, token), mass in joint(p, q).items():
-            step[index, context, token] = mass
+@pytest.mark.parametrize("seed", range(4))
+def test_trees_of_a_chain_are_those_of_algorithm_3_and_as_good_as_by_brute_force(seed):
+    """R by path, where a node's acceptance depends on its parent's child index."""
+    rng = np.random.default_rng(seed)
+    step = -np.sort(-rng.dirichlet(np.full(4, 0.7), size=5), axis=1)  # [index of the parent, or 4; index]
 
-    def acceptance(path):
-        state = np.eye(size)[start]
-        for index in path:
-            state = state @ step[index] if index < size else state * 0
-        return float(state.sum())
+    def accepted(path):
+        return math.prod(step[a, b] if b < 4 else 0.0 for a, b in itertools.pairwise((4, *path)))
 
-    return acceptance
-
-
-@pytest.mark.parametrize("joint", [gsd_joint, ersd_joint])
-@pytest.mark.parametrize("seed", range(2))
-def test_callable_acceptance_of_a_markov_pair_equals_brute_force(joint, seed):
-    """The paper's m-th order chain: nodes of equal child index differ by the tokens that were accepted
-    before."""
-    target = MarkovModel(random_table(3, 1, seed, concentration=0.7))
-    draft = MarkovModel(0.6 * target.log_table.exp() + 0.4 * random_table(3, 1, seed + 50))
-    acceptance = markov_acceptance(target, draft, joint, start=0)
-    paths = [path for depth in range(5) for path in itertools.product(range(3), repeat=depth)]
-    assert len({round(acceptance((*path, 0)) / acceptance(path), 9) for path in paths if path}) > 1
-    # Algorithm 3 is exact if acceptance does not increase from sibling to sibling, which holds for these
-    # pairs
-    for path in paths:
-        assert acceptance((*path, 0)) >= acceptance((*path, 1)) - 1e-15
-        assert acceptance((*path, 1)) >= acceptance((*path, 2)) - 1e-15
-    for k in range(1, 6):
-        topology = optimal_topology(acceptance, k)
-        assert expected_tokens(acceptance, topology) == pytest.approx(best_value(acceptance, k, 3))
+    for k in (*range(1, 6), 25):
+        topology = optimal_topology(accepted, k)
+        assert {(), *topology.paths} == algorithms.optimal_tree(k, accepted, 4)
+        if k < 6:
+            assert expected_tokens(accepted, topology) == pytest.approx(best_value(accepted, k, 4))
 
 
 def test_ties_and_certain_acceptance():
