@@ -78,13 +78,11 @@ class CheckSettings:
 def new_check(settings: CheckSettings) -> Check:
     """A new check of checked settings, before the first decode."""
     pair, prompt = models.pair(settings.draft), [models.TODAY]
-    # autoregressive decoding has no tree, and measuring one for it would raise an error
-    name = "sequence" if settings.method == "ar" else settings.topology
     return Check(
         pair,
         prompt,
         method=settings.method,
-        topology=topologies.topology(pair, name, settings.k, method=settings.method),
+        topology=topologies.topology(pair, settings.topology, settings.k, method=settings.method),
         length=settings.tokens,
         seed=settings.seed,
         fault=None if settings.fault is None else FAULTS[settings.fault],
