@@ -65,32 +65,36 @@ def models():
     return target, noisy(target, 0.3)
 
 
-def texts(models, make, marker):
+def texts(models, name, marker):
+    """The text of transformers and ours; None if ours is refused, with a message that names the processor."""
     target, draft = models
     settings = {"do_sample": False, "max_new_tokens": 16, "eos_token_id": None, "pad_token_id": 0}
     STATE["on"] = False
-    want = target.generate(PROMPT, **settings, **make(marker))
+    want = target.generate(PROMPT, **settings, **PROCESSORS[name](marker))
     STATE["on"] = False
     ours = {"custom_generate": specdec.custom_generate, "draft": draft, "method": "gsd"}
     try:
-        return want, target.generate(PROMPT, **settings, **make(marker), **ours, topology=specinfer(8))
-    except ValueError:
+        own = PROCESSORS[name](marker)
+        return want, target.generate(PROMPT, **settings, **own, **ours, topology=specinfer(8))
+    except ValueError as error:
+        assert f"logits_processor ({name}) gives other scores" in str(error)
         return want, None
 
 
-KINDS = {
-    "begins": lambda marker: {"logits_processor": [Begins(marker)]},
-    "toggles": lambda marker: {"logits_processor": [Toggles(marker)]},
-    "module": lambda marker: {"logits_processor": [BeginsElsewhere(marker)]},
-    "closure": lambda marker: {"prefix_allowed_tokens_fn": closure(marker)},
+PROCESSORS = {
+    "Begins": lambda marker: {"logits_processor": [Begins(marker)]},
+    "Toggles": lambda marker: {"logits_processor": [Toggles(marker)]},
+    "BeginsElsewhere": lambda marker: {"logits_processor": [BeginsElsewhere(marker)]},
+    "PrefixConstrainedLogitsProcessor": lambda marker: {"prefix_allowed_tokens_fn": closure(marker)},
 }
+"""Arguments of `generate`, by the name of the processor that they give."""
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_processor_with_a_memory_is_right_or_refused(models, kind):
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_a_processor_with_a_memory_is_right_or_refused(models, name):
     refused = 0
     for marker in range(3, 61, 6):
-        want, have = texts(models, KINDS[kind], marker)
+        want, have = texts(models, name, marker)
         assert have is None or torch.equal(have, want), marker
         refused += have is None
     assert refused > 0
