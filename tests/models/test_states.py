@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import specdec
-from research.batched import compared, plans
 from specdec.decoding.fastest import repeated_tokens
 from specdec.ecosystem.processors import ProcessedModel
 from specdec.models import HFModel
@@ -148,15 +147,3 @@ def test_texts_of_ersd_are_those_of_plain_decoding(family):
     other = {"lfm2": "qwen3_next", "qwen3_next": "mamba2", "mamba2": "lfm2"}[family]
     pair = specdec.ModelPair(model_of(family), model_of(other, seed=1))
     ersd_as_plain(pair, [5, 6, 7], [sequence(1), sequence(5)], range(2), max_new_tokens=70)
-
-
-def test_runs_that_join_and_leave_a_batch_write_the_texts_that_they_write_alone():
-    pair = specdec.ModelPair(model_of("qwen3_next"), model_of("lfm2", seed=1))
-    runs = [
-        plan._replace(settings=plan.settings | {"topology": sequence(1 + number % 4)})
-        for number, plan in enumerate(plans(pair, [[3], [4, 5], [6] * 90], runs=7, tokens=15, seed=1))
-    ]
-    comparison = compared(pair, runs)
-    assert comparison.different_tokens == 0
-    assert comparison.tokens > 50
-    assert comparison.together > 1
