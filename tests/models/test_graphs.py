@@ -23,10 +23,10 @@ from specdec.models.requests import Request
 from specdec.models.selfcheck import relative_error
 from specdec.topology import sequence
 from tests.helpers.processes import printed
+from tests.helpers.sessions import Replay, random_line, random_tree
 from tests.helpers.texts import together_as_alone
 from tests.helpers.tiny_checkpoints import tiny_model
 from tests.models.test_lean import qwen2
-from tests.models.test_models import Replay, random_line, random_tree
 
 fused = pytest.importorskip("specdec.models.fused", reason="this machine has no Triton")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -21,9 +21,9 @@ from specdec.models.sessions.cached import TreeSession
 from specdec.models.sessions.plain import PlainSession
 from specdec.models.sessions.switching import SwitchingSession
 from specdec.models.shrink import NAMES, ROOM, SMALL, context_length, lengths, shrunken, small_model
+from tests.helpers.sessions import Replay
 from tests.helpers.tiny_checkpoints import tiny_config, tiny_model
 from tests.helpers.zoo import OUT, examine, variations
-from tests.models.test_models import Replay
 
 BEYOND = {
     ("phi3", "longrope"): "tree",

@@ -38,6 +38,7 @@ from tests.helpers.distributions import (
     first_tokens,
     random_table,
 )
+from tests.helpers.sessions import scored
 from tests.helpers.texts import endless, ersd_as_plain, together_as_alone
 from tests.helpers.tiny_checkpoints import save_checkpoint, tiny_model
 from tests.helpers.tokenizers import SPACE, TRAINED, bytes_in_python, trained_tokenizer
@@ -161,9 +162,7 @@ def test_without_renormalising_q_the_distribution_is_another(method):
 
 def test_q_is_the_drafts_distribution_on_shared_strings_renormalised():
     pair = letters_pair()
-    session = pair.draft.session()
-    session.prefill(pair.encode("ac"))
-    logits = session.forward(torch.tensor(pair.encode("b")), [-1])[0]
+    [logits] = scored(pair.draft, pair.encode("ac"), pair.encode("b"))
     # the draft reads "acb" as "a" and "cb"
     law = pair.draft.draft.log_table.exp()[THEIRS.index("cb")]
     shared = {token: float(law[THEIRS.index(token)]) for token in OURS if token in THEIRS}

@@ -17,6 +17,7 @@ from specdec.models.session_kinds import LEAN
 from specdec.pair import ModelPair
 from specdec.probs import LazyLogProbs
 from tests.helpers.distributions import FALSE_ALARM, chi_square_p_value
+from tests.helpers.sessions import scored
 
 VOCABULARY, SCORED = 14, [1, 3, 4, 8, 9]
 SIZES = {
@@ -61,9 +62,8 @@ def test_it_scores_its_ids_and_no_others_in_every_forward(pair):
     assert isinstance(draft.decoder, CompiledDecoder)
     lean = LEAN.on(draft._prepared)
     want = draft.module(torch.tensor([[2, 5, 7]])).logits[0]
-    for session in (draft.session(), lean.session()):
-        session.prefill([2])
-        have = session.forward(torch.tensor([5, 7]), [-1, 0])
+    for model in (draft, lean):
+        have = scored(model, [2], [5, 7])
         assert (have > -torch.inf).nonzero()[:, 1].unique().tolist() == SCORED
         assert torch.allclose(have[:, SCORED], want[1:, SCORED], atol=1e-5)
 

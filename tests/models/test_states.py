@@ -16,10 +16,11 @@ from specdec.models import HFModel
 from specdec.models.selfcheck import LIMITS
 from specdec.models.sessions.states import MOST_REPEATED, StateSession
 from specdec.topology import sequence
+from tests.helpers.sessions import Replay
 from tests.helpers.texts import ersd_as_plain
 from tests.helpers.tiny_checkpoints import VOCAB_SIZE, tiny_model
 from tests.models.test_models import STATES as FAMILIES
-from tests.models.test_models import Replay, model_of
+from tests.models.test_models import model_of
 
 LIMIT = LIMITS[torch.float32][0]
 
