@@ -223,11 +223,10 @@ def test_the_embedded_pair_loads_offline_in_float32_and_takes_trees(pair):
     assert (pair.target.capability, pair.draft.capability) == ("tree", "tree")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_ersd_on_the_embedded_pair_is_drafter_invariant(dtype):
-    """Also in bfloat16, in which rounding once made two of three texts differ: now nothing depends on the
-    tree."""
-    pair = specdec.load_pair("stories", device="cpu", dtype=dtype)
+def test_ersd_on_the_embedded_pair_is_drafter_invariant_in_bfloat16():
+    """Rounding once made two of three texts differ: now nothing depends on the tree. `test_processors.py` has
+    float32."""
+    pair = specdec.load_pair("stories", device="cpu", dtype="bfloat16")
     trees = (sequence(4), batch(4), specinfer(8), "auto")
     for seed, temperature in enumerate((0.0, 0.8, 1.0)):
         ersd_as_plain(pair, "Once upon a time", trees, [seed], max_new_tokens=80, temperature=temperature)
