@@ -41,12 +41,6 @@ class BeginsElsewhere(Begins):
         return scores.masked_fill(ODD, -torch.inf) if STATE["on"] else scores
 
 
-class Locked(Begins):
-    def __init__(self, marker):
-        super().__init__(marker)
-        self.lock = threading.Lock()
-
-
 def closure(marker):
     """A prefix function whose state is a variable that it closes over."""
     on = False
@@ -102,8 +96,10 @@ def test_a_processor_with_a_memory_is_right_or_refused(models, name):
 
 def test_a_processor_that_cannot_be_copied_is_named(models):
     target, draft = models
-    settings = {"max_new_tokens": 4, "logits_processor": [Locked(3)]}
-    with pytest.raises(ValueError, match="logits_processor Locked can't be copied"):
+    locked = Begins(3)
+    locked.lock = threading.Lock()
+    settings = {"max_new_tokens": 4, "logits_processor": [locked]}
+    with pytest.raises(ValueError, match="logits_processor Begins can't be copied"):
         target.generate(PROMPT, **settings, custom_generate=specdec.custom_generate, draft=draft)
 
 

@@ -27,6 +27,7 @@ from specdec.models.gguf.weights import config_of
 from specdec.models.kernels import compiled, layout
 from specdec.models.source import find_source
 from specdec.private_cache import private_folder
+from tests.models.test_gguf_tokenizer import MERGES, TOKENS
 
 SIZES = {
     "vocab_size": 300,
@@ -67,19 +68,11 @@ def model_of(architecture, tied=True, **options):
     return kind(config(**SIZES | ids | options, head_dim=16, tie_word_embeddings=tied)).eval()
 
 
-def tokens():
-    """Byte-level BPE: 256 bytes, and some merges."""
-    from tokenizers.pre_tokenizers import ByteLevel
-
-    letters = sorted(ByteLevel.alphabet())
-    merges = [(a, b) for a in "abcdefg" for b in "stuvwx"][: SIZES["vocab_size"] - 256 - 2]
-    strings = letters + ["".join(pair) for pair in merges]
-    return ["<|end|>", "<|user|>", *strings], [" ".join(pair) for pair in merges]
-
-
 def written(path, model, kind="F32", **options):
-    template = "{% for m in messages %}<|user|>{{ m['content'] }}{% endfor %}"
-    return write(path, model, *tokens(), kind=kind, chat_template=template, **options)
+    template = "{% for m in messages %}<|turn|>{{ m['content'] }}{% endfor %}"
+    count = SIZES["vocab_size"]
+    tokens, merges = TOKENS[:count], MERGES[: count - 258]  # two special tokens and 256 bytes come first
+    return write(path, model, tokens, merges, kind=kind, chat_template=template, **options)
 
 
 def logits(module):
@@ -102,7 +95,7 @@ def test_a_file_gives_the_logits_of_the_model_it_was_written_from(tmp_path, arch
     assert type(pair.target.module) is type(model)
     assert (have - want).abs().max() < 1e-5 * want.abs().max()  # it was not rounded
     assert pair.tokenizer.decode(pair.encode("a cat, ü")) == "a cat, ü"
-    assert pair.chat_text("Hi").startswith("<|user|>Hi")
+    assert pair.chat_text("Hi").startswith("<|turn|>Hi")
     assert 0 in pair.eos_ids
 
 

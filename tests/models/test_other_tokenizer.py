@@ -294,12 +294,16 @@ def test_the_draft_reads_the_targets_chat_template_without_tokens_that_it_lacks(
         ersd_as_plain(pair, prompt, [sequence(3)], [1], drafter=drafter, max_new_tokens=80)
 
 
+def reader_of(target, draft):
+    """The reader of texts of the target's tokenizer for a draft with this one."""
+    return Retokenizer(Strings.of(target), Strings.of(draft), target, draft, len(draft))
+
+
 def test_a_text_is_read_alike_in_every_division_into_pieces(kinds):
     chance = random.Random(0)
     text = "Once upon a time,\n\nthe café: 日本語の本を読む。🙂 didn't — " * 3 + "x" * 200 + " end"
     for target, draft in PAIRS:
-        strings = Strings.of(kinds[target]), Strings.of(kinds[draft])
-        reader = Retokenizer(*strings, kinds[target], kinds[draft], len(kinds[draft]))
+        reader = reader_of(kinds[target], kinds[draft])
         ids = kinds[target](text)["input_ids"]
         ids += [chance.randrange(len(kinds[target])) for _ in range(60)]
         context, pieces = reader.after(reader.start, ids), reader.start
@@ -311,13 +315,11 @@ def test_a_text_is_read_alike_in_every_division_into_pieces(kinds):
 
 @pytest.mark.parametrize("draft", ["byte-level", "metaspace", "byte fallback", "wordpiece", PYTHON])
 def test_a_text_becomes_the_drafts_own_tokenization(kinds, draft):
-    text, target = "Once upon a time, the cat's friends didn't like 12 pears.", "byte-level"
-    if draft == target:
-        target = "byte fallback"
-    strings = Strings.of(kinds[target]), Strings.of(kinds[draft])
-    reader = Retokenizer(*strings, kinds[target], kinds[draft], len(kinds[draft]))
-    context = reader.after(reader.start, kinds[target](text, add_special_tokens=False)["input_ids"])
-    assert list(reader.ids(context)) == kinds[draft](text, add_special_tokens=False)["input_ids"]
+    text = "Once upon a time, the cat's friends didn't like 12 pears."
+    ours, theirs = kinds["byte fallback" if draft == "byte-level" else "byte-level"], kinds[draft]
+    reader = reader_of(ours, theirs)
+    context = reader.after(reader.start, ours(text, add_special_tokens=False)["input_ids"])
+    assert list(reader.ids(context)) == theirs(text, add_special_tokens=False)["input_ids"]
 
 
 def test_special_added_and_padded_tokens_are_matched_by_what_they_are(kinds):
