@@ -110,10 +110,8 @@ def logits() -> list[float]:
     """Sums of logits of both models of the embedded pair."""
     pair, sums = specdec.load_pair("stories"), []
     for model in (pair.target, pair.draft):
-        session = model.session()
-        session.prefill([3, 4, 5])
         for count in (1, 2, 5):
-            rows = session.forward(torch.arange(6, 6 + count), [-1] * count)
+            rows = scored(model, [3, 4, 5], range(6, 6 + count), [-1] * count)
             sums += rows.double().sum(1).tolist()
     return sums
 

@@ -103,14 +103,11 @@ def test_refresh_follows_a_change_and_a_new_wrapper_agrees(change):
 def test_another_dtype_is_taken_over(family):
     model = HFModel(tiny_model(family))
     kind = model.capability
-    model.module.to(torch.float64)
-    model.refresh()
-    assert agree(model, 1e-6)
-    assert (model.dtype, model.capability) == (torch.float64, kind)
-    model.module.to(torch.bfloat16)
-    model.refresh()
-    assert agree(model, 0.1)
-    assert (model.dtype, model.capability) == (torch.bfloat16, kind)
+    for dtype, limit in ((torch.float64, 1e-6), (torch.bfloat16, 0.1)):
+        model.module.to(dtype)
+        model.refresh()
+        assert agree(model, limit)
+        assert (model.dtype, model.capability) == (dtype, kind)
 
 
 def test_a_pair_that_is_refreshed_decodes_with_what_its_models_are_now():
