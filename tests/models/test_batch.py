@@ -6,7 +6,7 @@ import torch
 import specdec
 from research.batched import compared, plans
 from specdec.context import ContextTree
-from specdec.decoding import auto, fastest, run
+from specdec.decoding import auto, run
 from specdec.decoding.batch import PIECE, Batch
 from specdec.models import HFModel, MarkovModel, attention, batching
 from specdec.models.kernels import compiled
@@ -241,20 +241,18 @@ def test_an_error_of_one_run_ends_generate_many():
 
 
 def test_auto_is_chosen_for_as_many_runs_as_there_are(pair, monkeypatch):
-    numbers = []
+    numbers, first_choice = [], run.first_choice
 
-    def first_choice(pair, settings, seed, at_once):
+    def noted(pair, settings, seed, at_once):
         numbers.append(at_once)
-        return fastest.Choice(sequence(1), ())
+        return first_choice(pair, settings, seed, at_once)
 
-    monkeypatch.setattr(run, "first_choice", first_choice)
-    monkeypatch.setattr(auto.AutoTrees, "trees", lambda *_: {})
-    monkeypatch.setattr(auto.AutoTrees, "choice", lambda *_: first_choice(None, None, 0, None))
+    monkeypatch.setattr(run, "first_choice", noted)
     settings = {"topology": "auto", "max_new_tokens": 4}
     specdec.generate_many(pair, [[3], [4], [5]], **settings)
     specdec.generate_many(pair, [[3], [4], [5]], at_once=2, **settings)
     specdec.generate(pair, [3], **settings)
-    assert [each for each in numbers if each] == [3, 3, 3, 2, 2, 2, 1]
+    assert numbers == [3, 3, 3, 2, 2, 2, 1]
 
 
 def test_an_interrupted_step_ends_its_runs_with_the_rounds_before_it(pair, monkeypatch):
