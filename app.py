@@ -15,6 +15,7 @@ import sys
 from argparse import Namespace
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 if __name__ == "__main__":
@@ -34,7 +35,6 @@ if os.environ.get("SPACES_ZERO_GPU"):
 import specdec
 from components.be_draft import panel as be_draft
 from components.classroom import panel as classroom
-from components.codecs import panel as codecs
 from components.compare import panel as compare
 from components.decode import panel as decode
 from components.experiments import panel as experiments
@@ -86,7 +86,7 @@ def build(
         "Will it pay?": [("payoff", "Will it pay?", payoff.panel(pair, allowed, loading))],
         "Paper": [
             ("experiments", "Experiments", experiments.panel()),
-            ("codecs", "Codecs", codecs.panel()),
+            ("codecs", "Codecs", _codecs()),
             ("paper", "The paper", frame.Part(frame.template("page/paper"))),
         ],
     }
@@ -103,6 +103,21 @@ def build(
         classroom.bar(pair),
         content,
     )
+
+
+def _codecs() -> frame.Part:
+    """The codecs, or how to install the package that they need.
+
+    `requirements.txt` leaves it out on Linux with an ARM processor, because pip has to compile it there.
+    """
+    if find_spec("constriction") is None:
+        return frame.Part(
+            "<p class='block note'>This view needs the package constriction, which was not installed. "
+            "<code>pip install constriction</code> compiles it; for that you need Rust.</p>"
+        )
+    from components.codecs import panel
+
+    return panel.panel()
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from specdec.topology import Topology
     from specdec.trace import Generation, Round
 
-__version__ = "0.23.0"
+__version__ = "0.24.0"
 """The version of the package, which is also the newest version in CHANGELOG.md."""
 
 _MODULES = {

@@ -161,6 +161,13 @@ def test_the_page_asks_no_other_host_and_holds_no_text_as_code(page):
     assert "<" not in props
 
 
+def test_without_the_range_coder_the_page_opens_and_its_view_says_what_to_install(monkeypatch, pair):
+    monkeypatch.setitem(sys.modules, "constriction", None)  # as on Linux with an ARM processor
+    page = app.build(pair).html
+    assert "pip install constriction" in page
+    assert "codec_lab" not in page
+
+
 def test_the_data_of_panels_keeps_its_order_and_cannot_end_its_element():
     content = frame.panel("coin", "<p></p>", sides=2, names={"tails": "</script><b>", "heads": "& 'é'"})
     page = serving._html(content, "Coins", "page.css", "main.js")
