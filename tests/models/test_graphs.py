@@ -66,8 +66,8 @@ def played(model, seed, rounds=12 if DEVICE == "cuda" else 3):
 
 @pytest.mark.parametrize(("family", "chosen"), [("llama", 34), ("qwen3", 14), ("mistral", 25)])
 def test_random_trees_have_the_logits_of_launched_kernels(family, chosen):
-    """Interpreted kernels take seconds, so one family has two layers: they differ in their place in the cache.
-    With these seeds, kernels meet prompts of 1, 250 and 300 tokens, and wide and deep trees."""
+    """Interpreted kernels take seconds, so only one family has two layers, which differ in their place in the
+    cache. With these seeds, kernels meet prompts of 1, 250 and 300 tokens, and wide and deep trees."""
     changes = {"sliding_window": None} if family == "mistral" else {}
     if DEVICE == "cpu" and family != "llama":
         changes["num_hidden_layers"] = 1
