@@ -19,6 +19,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 from specdec.algorithms import residual, without
+from specdec.models.cache import cache_argument
 from specdec.race import Stream, log_exponentials, uniform
 from specdec.topology import Path, Topology
 
@@ -151,7 +152,7 @@ class Scorer:
             input_ids=torch.tensor([tokens], device=device),
             position_ids=torch.tensor([places], device=device),
             attention_mask=mask[None, None].to(device),  # [1, 1, n, known + n]
-            past_key_values=self.cache,
+            **{cache_argument(self.model): self.cache},
             use_cache=True,
         ).logits[0]  # [n, vocabulary]
         self.cache.crop(-len(paths))

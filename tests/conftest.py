@@ -8,6 +8,7 @@ slower. All tests that drive the page share one server, and each file of them ha
 """
 
 import dataclasses
+import json
 import os
 import re
 import shutil
@@ -134,7 +135,7 @@ def browser():
 def shared_tab(browser):
     """One tab for the tests of a file. Its scripts are already compiled, so opening the page costs less than
     half."""
-    context = browser.new_context(bypass_csp=True)
+    context = browser.new_context(bypass_csp=True, permissions=["clipboard-read", "clipboard-write"])
     context.set_default_timeout(SLOW)
     context.add_init_script(EXPERIENCED)
     yield context.new_page()
@@ -212,10 +213,21 @@ def open_tab(blank, url):
 
 
 @pytest.fixture
-def page(blank, url):
+def visit(blank, url):
+    """Open the page with a query as a new visitor."""
+
+    def opened(query="", size=DESKTOP):
+        resize(blank, size)
+        return go(blank, f"{url}/{query}")
+
+    return opened
+
+
+@pytest.fixture
+def page(visit):
     """The opened page without the baseline, which has its own test, and with a tree: on a busy machine `auto`
     may draft nothing."""
-    return go(blank, f"{url}/?baseline=0&topology=optimal&k=4")
+    return visit("?baseline=0&topology=optimal&k=4")
 
 
 @pytest.fixture
@@ -366,6 +378,24 @@ def state(page):
     return page.evaluate("window.specdec.store.state")
 
 
+def wait_for_state(page, condition, timeout=SLOW):
+    """Wait until a JavaScript condition on the fields of the store holds, such as `rounds.length > 3`."""
+    fields = "{ phase, run, setup, rounds, recorded, selected, follow, veiled }"
+    holds = f"(({fields}) => {condition})(window.specdec?.store.state ?? {{ rounds: [] }})"
+    page.wait_for_function(holds, timeout=timeout)
+
+
+def receive(page, *updates, rounds=None, **changes):
+    """Let the page receive the shown run again, as one that its visitor has begun, and then these updates.
+
+    rounds: other rounds than those that are shown. changes: other settings."""
+    shown = state(page)
+    rounds = shown["rounds"] if rounds is None else rounds
+    first = {"phase": "running", "setup": shown["setup"] | changes, "rounds": rounds}
+    texts = [json.dumps({"rounds": []} | update) for update in (first, *updates)]
+    page.evaluate("texts => window.specdec.store.receiveAll(texts)", texts)
+
+
 def watch_shifts(page):
     """Note from now on how far parts of the page jump. `shifts` gives the sum, and the parts."""
     page.evaluate(
@@ -388,7 +418,6 @@ def shifts(page):
 
 def frame_code(page):
     """Copy the HTML of a frame that shows the run on another page."""
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator("#replay summary").click()
     page.get_by_role("button", name="Embed").click()
     page.get_by_role("button", name="copied").wait_for()

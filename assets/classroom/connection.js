@@ -60,7 +60,7 @@ async function fetchState({ room, token }, version, ending) {
 
 // Watches a room. Calls `seen(state)` after each answer, `gone(message)` when the room no longer admits this client,
 // and `lost(isLost)` when answers fail or arrive again. Returns a function that ends the watch.
-export function watch(who, { seen, gone, lost = (_) => {} }) {
+export function watch(who, { seen, gone, lost }) {
   const ending = new AbortController();
   const asleep = () => ending.signal.aborted;
   async function follow() {

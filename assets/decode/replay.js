@@ -187,10 +187,10 @@ class Replay {
   }
 
   async copied(button, copy) {
-    const words = button.textContent;
+    button.dataset.label ??= button.textContent; // not what a press before this one wrote
     if (!(await copy())) return;
     setText(button, "copied");
-    setTimeout(() => setText(button, words), 1500);
+    setTimeout(() => setText(button, button.dataset.label), 1500);
   }
 
   async save(format) {

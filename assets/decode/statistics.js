@@ -55,47 +55,43 @@ function withoutBaseline() {
     : "not measured, because “Measure plain decoding too” is not ticked in Settings";
 }
 
-function drawAcceptance(body, run) {
-  const rows = Array.from(run.indices, (index, i) => ({ i, ...(index ?? { accepted: 0, verified: 0 }) }));
-  fillRows(body, rows.slice(0, 12), linkedRow, (row, { i, accepted, verified }) => {
-    row.dataset.index = i;
-    setCells(row, [String(i), `${accepted} of ${verified}`, percent(accepted, verified)]);
-    row.style.setProperty("--share", verified ? accepted / verified : 0);
+// Fills a table of shares. A row with a mark counts tokens: while the pointer or the focus is on it, its tokens are
+// highlighted too.
+function drawShares(body, rows) {
+  const create = () => make("tr");
+  fillRows(body, rows, create, (row, { mark = null, name, amount, part, total }) => {
+    if (mark) row.tabIndex = 0;
+    Object.assign(row.dataset, mark);
+    setCells(row, [name, amount, percent(part, total)]);
+    row.style.setProperty("--share", total ? part / total : 0);
+  });
+}
+
+function acceptanceRows({ indices }) {
+  const known = Array.from(indices, (index) => index ?? { accepted: 0, verified: 0 }).slice(0, 12);
+  return known.map(({ accepted: part, verified: total }, index) => {
+    return { mark: { index }, name: String(index), amount: `${part} of ${total}`, part, total };
   });
 }
 
 const KINDS = ["accepted", "bonus", "correction", "residual", "sampled"];
 
-function drawSources(body, run) {
-  const kinds = KINDS.filter((kind) => run.kinds[kind]);
-  fillRows(body, kinds, linkedRow, (row, kind) => {
-    row.dataset.kind = kind;
-    const name = kind === "accepted" ? "drafted and accepted" : kind;
-    setCells(row, [name, `${run.kinds[kind]} of ${run.tokens}`, percent(run.kinds[kind], run.tokens)]);
-    row.style.setProperty("--share", run.kinds[kind] / run.tokens);
+function sourceRows({ kinds, tokens: total }) {
+  return KINDS.filter((kind) => kinds[kind]).map((kind) => {
+    const [name, part] = [kind === "accepted" ? "drafted and accepted" : kind, kinds[kind]];
+    return { mark: { kind }, name, amount: `${part} of ${total}`, part, total };
   });
 }
 
-// Adds a row that counts tokens. While the pointer or the focus is on it, its tokens are highlighted too.
-function linkedRow() {
-  const row = make("tr");
-  row.tabIndex = 0;
-  return row;
+function secondsRows({ seconds, rounds, total }) {
+  const each = (stage) => (rounds ? `${((1000 * seconds[stage]) / rounds).toFixed(1)} ms` : "–");
+  return STAGES.map((stage) => ({ name: STAGE_NAMES[stage], amount: each(stage), part: seconds[stage], total }));
 }
 
 function meaning(target) {
   const row = target.closest?.("tr[data-index], tr[data-kind]");
   if (!row) return null;
   return row.dataset.kind ? { kind: row.dataset.kind } : { index: Number(row.dataset.index) };
-}
-
-function drawSeconds(body, run) {
-  const newRow = () => make("tr");
-  fillRows(body, STAGES, newRow, (row, stage) => {
-    const each = run.rounds ? `${((1000 * run.seconds[stage]) / run.rounds).toFixed(1)} ms` : "–";
-    setCells(row, [STAGE_NAMES[stage], each, percent(run.seconds[stage], run.total)]);
-    row.style.setProperty("--share", run.total ? run.seconds[stage] / run.total : 0);
-  });
 }
 
 const CAPABILITY = {
@@ -165,9 +161,9 @@ export function mountStatistics(element, props) {
     onFrame(() => {
       const run = shownTotals();
       drawTiles(find, run);
-      drawAcceptance(find(".acceptance tbody"), run);
-      drawSources(find(".sources tbody"), run);
-      drawSeconds(find(".seconds tbody"), run);
+      drawShares(find(".acceptance tbody"), acceptanceRows(run));
+      drawShares(find(".sources tbody"), sourceRows(run));
+      drawShares(find(".seconds tbody"), secondsRows(run));
       drawChoice(find(".choice"), state.setup?.choice, usedTopology(state)[0]);
       drawModels(find(".models"), state.setup?.models ?? props.models ?? [], run);
     }),

@@ -1,6 +1,7 @@
 // The bar of the current lesson, which is always visible. Each step opens a set-up of the page.
 
 import { copyText, lend, show } from "../page/setup.js";
+import { toAddress } from "../page/setup_fields.js";
 import { isActive } from "../shared/store.js";
 import { make, makeButton, setText, zoomOf } from "../shared/view.js";
 import { follow } from "./notes.js";
@@ -16,15 +17,6 @@ const LEAST = 4; // pixels; less of a text can be cut without cutting a letter
 const BUSY = "Your own run is still in progress. Stop it, then press “Show it again”.";
 // These elements use Page Up and Page Down for themselves.
 const OWN_KEYS = "input, textarea, select, [role=slider], [role=listbox], [contenteditable], .scroll";
-
-function inAddress(lesson, step, lecture) {
-  const url = new URL(location.href);
-  for (const name of ["lesson", "step", "lecture"]) url.searchParams.delete(name);
-  if (lesson && lecture) url.searchParams.set("lecture", lecture.minutes);
-  if (lesson) url.searchParams.set("lesson", lesson.id);
-  if (lesson && step > 0) url.searchParams.set("step", step + 1);
-  history.replaceState(history.state, "", url);
-}
 
 const onProjector = () => document.body.hasAttribute("data-projector");
 // On narrow screens the bar covers the lower part of the page.
@@ -145,7 +137,8 @@ export class Bar {
     this.element.hidden = false;
     document.body.dataset.lesson = id;
     dispatchEvent(new Event("resize")); // now the page has less room
-    inAddress(this.lesson, this.step, this.lecture);
+    const number = this.step > 0 ? this.step + 1 : null;
+    toAddress({ lecture: this.lecture?.minutes ?? null, lesson: id, step: number });
     this.draw();
     this.setUp();
     this.find(".body").scrollTop = 0;
@@ -163,7 +156,7 @@ export class Bar {
     lend({});
     lookAt(null);
     dispatchEvent(new Event("resize"));
-    inAddress(null);
+    toAddress({ lecture: null, lesson: null, step: null });
     show({ tab: "lessons" });
     whenUsable(`#start-${id}`, (button) => button.focus());
     this.tell();

@@ -38,10 +38,10 @@ export function refresh() {
   bar.setUp();
 }
 
-// Opens a lesson at a step, counted from 0. isRevealed: whether to show the answer of the step's question.
-export async function goTo(lesson, step = 0, isRevealed = false) {
+// Opens a lesson at a step, counted from 0.
+export async function goTo(lesson, step = 0) {
   await arrived;
-  bar.open(lesson, step, isRevealed);
+  bar.open(lesson, step);
 }
 
 // Begins the short lecture (0) or the whole one (1), on the projector.

@@ -22,46 +22,36 @@ const RECORDED = "This is a recorded check. Press “Run the check” for your o
 
 // The verdict on a check. kind: which mark it has; text: the sentence.
 export function verdict(state, { alarm, faults }) {
-  const { phase, setup, decodes, chi_square } = state;
-  if (phase === "waiting")
-    return {
-      kind: "",
-      text: state.place ? `Waiting for other checks: ${place(state.place)}.` : "Waiting for the server …",
-    };
-  if (phase === "error") return { kind: "", text: "No verdict." };
-  if (phase === "stopped" && decodes === 0)
-    return { kind: "", text: "Stopped before the first decode. Press “Run the check” to begin again." };
-  const fault = setup.fault && faults[setup.fault];
-  const so_far = `${fault ? `With the mistake (${fault}), after` : "After"} ${count(decodes)} of ${count(setup.decodes)} decodes: ${result(chi_square)}.`;
-  if (phase === "running") return { kind: "", text: `${so_far} The verdict comes at the end.` };
-  if (phase === "stopped") return { kind: "", text: `Stopped, so no verdict. ${so_far}` };
-  const early =
-    decodes < setup.decodes
-      ? ` The server was busy, so the check ended at its time limit, after ${count(decodes)} of ${count(setup.decodes)} decodes. The time limit does not depend on the counts, so the verdict is valid.`
-      : "";
-  const verdict = finished(state, fault, alarm, early);
-  return phase === "recorded" ? { ...verdict, text: `${verdict.text} ${RECORDED}` } : verdict;
+  const fault = state.setup?.fault && faults[state.setup.fault];
+  if (!["recorded", "done"].includes(state.phase)) return { kind: "", text: unfinished(state, fault) };
+  const isCaught = caught(state, alarm);
+  const recorded = state.phase === "recorded" ? ` ${RECORDED}` : "";
+  const text = finished(state, fault, isCaught, alarm) + early(state) + recorded;
+  return { kind: isCaught ? "rejected" : fault ? "" : "accepted", text };
 }
 
-function finished(state, fault, alarm, early) {
-  const [numbers, alarmed] = [result(state.chi_square), caught(state, alarm)];
-  if (alarmed && fault)
-    return {
-      kind: "rejected",
-      text: `✗ Caught (${fault}): ${numbers}. This decoder does not have the target's distribution.${early}`,
-    };
-  if (alarmed)
-    return {
-      kind: "rejected",
-      text: `✗ A difference: ${numbers}. A right decoder raises this alarm once in ${count(Math.round(1 / alarm))} checks. Try other seeds. If they show a difference again, the decoder is wrong.${early}`,
-    };
-  if (fault)
-    return {
-      kind: "",
-      text: `○ Not caught: ${numbers}. The verifier is broken (${fault}), yet ${count(state.decodes)} decodes of this set-up do not show it. A check that finds no error does not prove that there is none.${early}`,
-    };
-  return {
-    kind: "accepted",
-    text: `✓ No difference found: ${numbers}. A smaller difference would need more decodes to be seen.${early}`,
-  };
+function unfinished({ phase, place: waiting, setup, decodes, chi_square }, fault) {
+  if (phase === "waiting") return waiting ? `Waiting for other checks: ${place(waiting)}.` : "Waiting for the server …";
+  if (phase === "error") return "No verdict.";
+  if (phase === "stopped" && decodes === 0)
+    return "Stopped before the first decode. Press “Run the check” to begin again.";
+  const soFar = `${fault ? `With the mistake (${fault}), after` : "After"} ${count(decodes)} of ${count(setup.decodes)} decodes: ${result(chi_square)}.`;
+  return phase === "running" ? `${soFar} The verdict comes at the end.` : `Stopped, so no verdict. ${soFar}`;
 }
+
+function finished({ decodes, chi_square }, fault, isCaught, alarm) {
+  const numbers = result(chi_square);
+  if (isCaught && fault)
+    return `✗ Caught (${fault}): ${numbers}. This decoder does not have the target's distribution.`;
+  if (isCaught)
+    return `✗ A difference: ${numbers}. A right decoder raises this alarm once in ${count(Math.round(1 / alarm))} checks. Try other seeds. If they show a difference again, the decoder is wrong.`;
+  return fault
+    ? `○ Not caught: ${numbers}. The verifier is broken (${fault}), yet ${count(decodes)} decodes of this set-up do not show it. A check that finds no error does not prove that there is none.`
+    : `✓ No difference found: ${numbers}. A smaller difference would need more decodes to be seen.`;
+}
+
+// Why a check has fewer decodes than planned.
+const early = ({ setup, decodes }) =>
+  decodes < setup.decodes
+    ? ` The server was busy, so the check ended at its time limit, after ${count(decodes)} of ${count(setup.decodes)} decodes. The time limit does not depend on the counts, so the verdict is valid.`
+    : "";

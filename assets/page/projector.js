@@ -2,7 +2,7 @@
 
 import { windowZoom } from "../shared/view.js";
 import { tell } from "./setup.js";
-import { misfit } from "./setup_fields.js";
+import { misfit, toAddress } from "./setup_fields.js";
 import { openTab } from "./tabs.js";
 
 // The slide's size in pixels of the page, before it is enlarged. A lesson beside it makes it wider.
@@ -19,13 +19,6 @@ function fit() {
   // Safari does not enlarge the unit `dvh`, so there the style sheet would divide the window's height twice.
   const zoom = windowZoom();
   if (zoom !== 1) style.setProperty("--screen", `${innerHeight / zoom}px`);
-}
-
-function inAddress(on) {
-  const url = new URL(location.href);
-  if (on) url.searchParams.set("projector", "1");
-  else url.searchParams.delete("projector");
-  history.replaceState(history.state, "", url);
 }
 
 // The slides of the open view. All parts with the same `data-slide` are one slide; the other slides are hidden.
@@ -81,7 +74,7 @@ export function mountProjector(element) {
     fit();
     [enter.hidden, leave.hidden] = [on, !on];
     slides();
-    inAddress(on);
+    toAddress({ projector: on ? "1" : null });
     scrollTo(0, 0);
   }
 

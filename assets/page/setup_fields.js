@@ -135,3 +135,14 @@ export function differing(values, fields) {
 /** @param {string} name @param {string[]} names */
 export const unknown = (name, names) =>
   `${shown(name)} in the address is not a setting of this page, so it was left out. The settings are: ${names.join(", ")}.`;
+
+// Writes values into the page's address; null removes one. isStep: whether the browser's Back returns to the old address.
+/** @param {Record<string, string | number | null>} values */
+export function toAddress(values, isStep = false) {
+  const url = new URL(location.href);
+  for (const [name, value] of Object.entries(values)) {
+    if (value === null) url.searchParams.delete(name);
+    else url.searchParams.set(name, String(value));
+  }
+  if (url.href !== location.href) history[isStep ? "pushState" : "replaceState"](history.state, "", url);
+}

@@ -2,6 +2,7 @@
 // the first. The Tab key reaches a row once; the arrow keys, Home and End move within it.
 
 import { observable } from "../shared/observable.js";
+import { toAddress } from "./setup_fields.js";
 
 const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
 const tabs = () => /** @type {HTMLElement[]} */ ([...document.querySelectorAll('#tabs > .tab-wrapper [role="tab"]')]);
@@ -59,10 +60,7 @@ export function goToTab(name) {
   const old = openTab();
   showTab(name);
   if (openTab() !== old) scrollTo(0, 0); // a link far down on a phone opens the top of the other view
-  const url = new URL(location.href);
-  if (name === idOf(views()[0])) url.searchParams.delete("tab");
-  else url.searchParams.set("tab", name);
-  if (url.href !== location.href) history.pushState(history.state, "", url);
+  toAddress({ tab: name === idOf(views()[0]) ? null : name }, true);
 }
 
 export function mountTabs() {

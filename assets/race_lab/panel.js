@@ -28,7 +28,6 @@ function probabilitySlider(side) {
 
 class RaceLab {
   constructor(element, props, server) {
-    this.element = element;
     this.server = server;
     this.presets = props.presets;
     this.tokens = [];
@@ -40,8 +39,7 @@ class RaceLab {
     this.gsd = section("gsd");
     this.many = section("many");
     this.asker = new Asker(this.find(".lab-error"), ["many", "drafts"].map(section));
-    const redraw = onFrame(() => this.draw());
-    this.changed = redraw;
+    this.changed = onFrame(() => this.draw());
     const tokens = () => this.tokens;
     this.lanes = new Lanes(this.find(".lanes"), tokens, () => this.dragged());
     this.results = new Results(this.many, props);
@@ -62,17 +60,16 @@ class RaceLab {
       selectedRound()
         ?.steps.slice(0, run.selected.step + 1)
         .findLast(({ winner_q: winner }) => winner !== null);
-    const usable = () => Boolean(step());
     subscribe(
       onFrame(() => {
-        button.disabled = !usable();
-        button.title = usable()
+        button.disabled = !step();
+        button.title = step()
           ? "Copies the likeliest tokens at the selected position of the run, or at the last position before it that has drafts. All other tokens become one token, “other”"
           : "First generate a text in Watch, and select a position with drafts";
       }),
     );
     button.addEventListener("click", () => {
-      if (!usable()) return;
+      if (!step()) return;
       const note = `The likeliest tokens at position ${step().position} of the run in Watch, with the random numbers e of that run. All other tokens are merged into “other”. None of the merged tokens won a race in the run, so “other” does not win here.`;
       this.set(model.fromStep(step(), visible), note);
     });

@@ -55,12 +55,11 @@ function notify() {
 }
 
 // The visitor pressed Generate: begins a run with these settings, the parameters of the endpoint. The model
-// may still be busy with another visitor's run. Returns the run's name.
+// may still be busy with another visitor's run.
 export function begin(settings) {
-  const name = live.begin("decode", settings);
+  live.begin("decode", settings);
   Object.assign(state, { phase: "waiting", place: null, early: false, message: "" });
   notify();
-  return name;
 }
 
 // What stays when a recorded run is shown: a run that waits for the model continues to wait.

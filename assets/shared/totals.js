@@ -26,21 +26,18 @@ export const decodingSeconds = ({ seconds }) => seconds.draft + seconds.evaluate
 
 // Sums over rounds. They are kept between updates, so that each round is read only once.
 export class Totals {
-  constructor() {
-    const seconds = { draft: 0, evaluate: 0, verify: 0, rest: 0 };
-    this.rounds = 0;
-    this.tokens = 0;
-    this.seconds = seconds;
-    this.indices = [];
-    this.kinds = {};
-    // over the rounds with drafts: how many accepted 0, 1, 2, ... tokens; and the deepest drafted position
-    this.histogram = [];
-    this.depth = 0;
-    this.levels = 0; // levels of all rounds that the small model drafted, without copies of the text
-    this.drafted = 0;
-    // over the positions with drafts: the number whose optimum is known, and the number of the others
-    this.reached = { positions: 0, accepted: 0, optimum: 0, variance: 0, unknown: 0 };
-  }
+  rounds = 0;
+  tokens = 0;
+  seconds = { draft: 0, evaluate: 0, verify: 0, rest: 0 };
+  indices = [];
+  kinds = {};
+  // over the rounds with drafts: how many accepted 0, 1, 2, ... tokens; and the deepest drafted position
+  histogram = [];
+  depth = 0;
+  levels = 0; // levels of all rounds that the small model drafted, without copies of the text
+  drafted = 0;
+  // over the positions with drafts: the number whose optimum is known, and the number of the others
+  reached = { positions: 0, accepted: 0, optimum: 0, variance: 0, unknown: 0 };
 
   /** @param {Round[]} rounds @param {number} [end] */
   addAll(rounds, end = rounds.length) {

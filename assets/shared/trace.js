@@ -42,10 +42,7 @@ function fits(value, { type, enum: names, minimum = -Infinity, maximum = Infinit
 // Checks a value against the schema of its field. `where` is the value's place in the file.
 function check(value, field, where) {
   if (value === null && field.nullable) return;
-  if (field.record) {
-    checkRecord(value, field.record, where);
-    return;
-  }
+  if (field.record) return checkRecord(value, field.record, where);
   must(fits(value, field), where, value, expectation(field));
   if (field.items) value.forEach((item, i) => check(item, field.items, `${where}[${i}]`));
 }

@@ -75,14 +75,15 @@ function nodeElement() {
   return svg("g", {}, ...circles, svg("text", { "text-anchor": "middle" }));
 }
 
-const line = (from, to) => `M${from.x.toFixed(1)} ${from.y.toFixed(1)}L${to.x.toFixed(1)} ${to.y.toFixed(1)}`;
+const at = ({ x, y }) => `${x.toFixed(1)} ${y.toFixed(1)}`;
+const line = (from, to) => `M${at(from)}L${at(to)}`;
 const arc = (from, to, size) => {
-  const lift = Math.min(22, 3.5 * size);
-  return `M${from.x.toFixed(1)} ${from.y.toFixed(1)}Q${((from.x + to.x) / 2).toFixed(1)} ${(from.y - lift).toFixed(1)} ${to.x.toFixed(1)} ${to.y.toFixed(1)}`;
+  const top = { x: (from.x + to.x) / 2, y: from.y - Math.min(22, 3.5 * size) };
+  return `M${at(from)}Q${at(top)} ${at(to)}`;
 };
 // An edge goes right, down, then right again, so that parallel branches never overlap.
 const branch = (from, to) =>
-  `M${from.x.toFixed(1)} ${from.y.toFixed(1)}h${(0.35 * (to.x - from.x)).toFixed(1)}V${to.y.toFixed(1)}H${to.x.toFixed(1)}`;
+  `M${at(from)}h${(0.35 * (to.x - from.x)).toFixed(1)}V${to.y.toFixed(1)}H${to.x.toFixed(1)}`;
 
 export class Growth {
   // zoom.apply(x, y) maps a point of the whole drawing to the visible part.
@@ -141,8 +142,8 @@ export class Growth {
     fillRows(this.nodes, nodes, nodeElement, (group, node) => {
       const kind = node.number === 0 ? "root" : node === newest ? "newest" : "drafted";
       const radius = kind === "newest" ? Math.max(size, 3) + 2 : size;
-      const transform = `translate(${node.x.toFixed(1)} ${node.y.toFixed(1)})`;
-      setAll(group, { class: `node ${kind}${node === this.lit ? " lit" : ""}`, transform });
+      const lit = node === this.lit ? " lit" : "";
+      setAll(group, { class: `node ${kind}${lit}`, transform: `translate(${at(node)})` });
       setAll(group.children[1], { r: radius.toFixed(1) });
       setAll(group.children[2], { y: -radius - 4 });
       setText(group.children[2], node.number > 0 && labelled.has(node) ? percent(node.acceptance) : "");

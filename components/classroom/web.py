@@ -54,7 +54,7 @@ _Token = Annotated[str, Header(alias="x-class-token")]
 _Code = Annotated[str, Field(max_length=24)]
 
 
-class _InRoom(questions.Strict):
+class _InRoom(questions.Question):
     room: _Code
 
 

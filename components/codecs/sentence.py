@@ -47,12 +47,9 @@ def sent(question: Sentence) -> Answer:
     sentence = sentences[question.sentence]
     seed = recorded()["seed"] if question.seed is None else question.seed
     method, positions = sentence["method"], sentence["positions"]
-    messages = [
-        channel.ENCODERS[method](row["p"], row["q"], seed, n) for n, row in enumerate(positions)
-    ]  # Alice's side: she knows p
     kls = [float(theory.kl_divergence(row["p"], row["q"])) for row in positions]
     zipf = channel.zipf_distribution(sum(kls) / len(kls))
-    tokens = [_token(row, seed, n, messages[n], kls[n], zipf, method) for n, row in enumerate(positions)]
+    tokens = [_token(row, seed, n, kls[n], zipf, method) for n, row in enumerate(positions)]
     for token, original in zip(tokens, sentence["sent"], strict=True):
         token["recorded"] = token["id"] == original
     return {
@@ -60,22 +57,17 @@ def sent(question: Sentence) -> Answer:
         "prompt": sentence["prompt"],
         "seed": seed,
         "tokens": tokens,
-        "totals": _totals(tokens, [message.index for message in messages], zipf, method),
+        "totals": _totals(tokens, zipf, method),
         "plot": _bits_plot(tokens, method),
     }
 
 
 def _token(
-    row: Mapping[str, Any],
-    seed: int,
-    n: int,
-    message: channel.Message,
-    kl: float,
-    zipf: np.ndarray,
-    method: channel.Method,
+    row: Mapping[str, Any], seed: int, n: int, kl: float, zipf: np.ndarray, method: channel.Method
 ) -> View:
     """Send token number n: Alice's index, the bits of its code, and the token that Bob decodes from this
     index, q and the seed. row: the record of the position. zipf: the distribution behind the ideal length."""
+    message = channel.ENCODERS[method](row["p"], row["q"], seed, n)  # Alice's side: she knows p
     decode, index = channel.DECODERS[method], message.index
     token_id = decode(index, row["q"], seed, n)
     assert token_id == message.token_id, "Bob decodes Alice's token"
@@ -95,9 +87,10 @@ def _token(
     }
 
 
-def _totals(tokens: Sequence[View], indices: list[int], zipf: np.ndarray, method: str) -> list[list[str]]:
+def _totals(tokens: Sequence[View], zipf: np.ndarray, method: str) -> list[list[str]]:
     """The rows of the table of totals: a name, the bits of the whole sentence, and the bits per token."""
     bound, constant, source = BOUNDS[method]
+    indices = [token["index"] for token in tokens]
     coded = channel.encode_indices(indices, zipf)
     assert channel.decode_indices(coded, len(indices), zipf) == indices
     rows = [

@@ -6,12 +6,10 @@ Under ERSD the text is the same with every draft. A bad draft only lowers the to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
 
 import specdec
 from components.runs import zero_gpu
@@ -20,7 +18,7 @@ from specdec.checks import among
 from specdec.pair import Pair
 
 if TYPE_CHECKING:
-    from specdec.models import Model, Session
+    from specdec.models import Model
 
 LABELS = {
     "own": "the pair's own",
@@ -81,51 +79,15 @@ def _draft(pair: Pair, name: str) -> Model:
         return MarkovModel(torch.full((size,), 1 / size, dtype=torch.float32), name="uniform")
     if pair.draft is None:
         raise ValueError("draft = 'noisy': this pair has no draft of its own; give 'target' or 'uniform'")
-    return NoisyDraft(pair.draft)
+    return noisy(pair.draft)
 
 
-class NoisyDraft:
+def noisy(model: Model) -> Model:
     """A noisy copy of a model: each token's logit has a fixed normal error, the same in every context."""
+    from specdec.ecosystem.processors import ProcessedModel  # late, because it imports transformers
 
-    most_repeated = 0
-
-    def __init__(self, model: Model):
-        self.model = model
-        self.name = f"{model.name}, with errors"
-        self.vocab_size = model.vocab_size
-        self.context_length = model.context_length
-        self.capability = model.capability
-        self.device = model.device
-        noise = torch.Generator().manual_seed(_ERRORS_SEED)
-        errors = torch.randn(model.vocab_size, dtype=torch.float32, generator=noise)
-        self.errors = _ERRORS * errors.to(model.device)
-
-    def session(self) -> NoisySession:
-        """A new session with an empty cache."""
-        return NoisySession(self.model.session(), self.errors)
-
-
-class NoisySession:
-    """A session of a model whose logits get a fixed error for each token: `errors` [vocabulary]."""
-
-    must_catch_up = False
-
-    def __init__(self, session: Session, errors: Tensor):
-        self.session, self.errors = session, errors
-
-    @property
-    def length(self) -> int:
-        """Number of committed tokens."""
-        return self.session.length
-
-    def prefill(self, token_ids: Sequence[int]) -> None:
-        """Append tokens to the committed prefix."""
-        self.session.prefill(token_ids)
-
-    def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
-        """Add n pending nodes; logits [n, vocabulary], errors included."""
-        return self.session.forward(token_ids, parents) + self.errors
-
-    def commit(self, nodes: Sequence[int]) -> None:
-        """Commit these pending nodes and drop all others."""
-        self.session.commit(nodes)
+    noise = torch.Generator().manual_seed(_ERRORS_SEED)
+    errors = _ERRORS * torch.randn(model.vocab_size, dtype=torch.float32, generator=noise).to(model.device)
+    copy = ProcessedModel(model, lambda _, logits: logits + errors, eos_ids=frozenset(), prompt_length=0)
+    copy.name = f"{model.name}, with errors"
+    return copy

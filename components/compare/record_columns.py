@@ -44,8 +44,7 @@ def record(pair: Pair) -> dict[str, Any]:
     columns = next(iter(EXAMPLES.values())).split(",")
     drafted = [column for column in columns if column != "ar"]
     values = SHARED[pair.chats]
-    shared = {name: values[name] for name in ("prompt", "seed", "temperature")}
-    request = shared | {
+    request = values | {
         "max_new_tokens": values["length"],
         "columns": [{"name": column, **_parsed(column)} for column in drafted],
         "reference": True,

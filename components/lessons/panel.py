@@ -36,17 +36,12 @@ def lessons() -> list[dict[str, Any]]:
 
 
 def _lesson(lesson: dict[str, Any], facts: lesson_facts.Facts) -> dict[str, Any]:
-    questions = [_question(question, facts) for question in lesson["questions"]]
-    return _filled({name: value for name, value in lesson.items() if name != "questions"}, facts) | {
-        "questions": questions
-    }
-
-
-def _question(question: dict[str, Any], facts: lesson_facts.Facts) -> dict[str, Any]:
-    """A question with its answer as a number: the index of the right choice, or a value in the unit of the
-    question's range."""
-    scale = 100 if question.get("percent") else 1
-    return _filled(question, facts) | {"answer": scale * facts[question["answer"]]}
+    """A lesson with its numbers in place. The answer of a question is a number: the index of the right
+    choice, or a value in the unit of the question's range."""
+    filled = _filled(lesson, facts)
+    for question in filled["questions"]:
+        question["answer"] = (100 if question.get("percent") else 1) * facts[question["answer"]]
+    return filled
 
 
 def _filled(value: Any, facts: lesson_facts.Facts) -> Any:

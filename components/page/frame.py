@@ -10,7 +10,7 @@ insert it as text.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +45,13 @@ class Part:
     def __add__(self, other: Part) -> Part:
         """This part followed by another one."""
         forms = {**self.fields, **other.fields}
-        all_fields = {name: {**self.fields.get(name, {}), **other.fields.get(name, {})} for name in forms}
-        tables = {
-            each.name: {**getattr(self, each.name), **getattr(other, each.name)}
-            for each in fields(Part)
-            if each.name not in ("html", "fields")
-        }
-        return Part(self.html + other.html, fields=all_fields, **tables)
+        return Part(
+            self.html + other.html,
+            {**self.props, **other.props},
+            {**self.functions, **other.functions},
+            {**self.streams, **other.streams},
+            {name: {**self.fields.get(name, {}), **other.fields.get(name, {})} for name in forms},
+        )
 
 
 def joined(*parts: Part | str) -> Part:

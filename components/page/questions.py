@@ -31,17 +31,13 @@ _FAILED = "This could not be computed; the server's log says why. Other values m
 _Path = tuple[int | str, ...]
 
 
-class Strict(BaseModel):
-    """The base of all questions.
+class Question(BaseModel):
+    """The single argument of a server function, or the body of a request: its fields and their types.
 
     Values from strangers are not converted: "3" is no number, and 1 is no truth value.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
-
-
-class Question(Strict):
-    """The single argument of a server function: its fields and their types."""
 
 
 async def refuse(_: Any, error: RequestValidationError) -> JSONResponse:

@@ -82,14 +82,8 @@ def answering(pair: Pair) -> Callable[[Any], Answer]:
         changes = question.model_dump(exclude={"preset", "begins"})
         setup = changed(setup, **changes)
         payoff = Payoff.of(setup)
-        values = {
-            "acceptance": float(setup.acceptance[0]),
-            "draft_step": setup.draft_step,
-            "rows": setup.rows,
-            "rest": setup.rest,
-            "texts": setup.texts,
-            "shape": setup.shape,
-        }
+        values = {name: getattr(setup, name) for name in changes}
+        values["acceptance"] = float(setup.acceptance[0])
         return payoff._asdict() | {"values": values, "source": source, "sentences": payoff.sentences()}
 
     return verdict

@@ -34,6 +34,10 @@ TOLD_EVERY = 1.0
 """The seconds between two messages to a waiting visitor about the place in the line."""
 _RECENT = 16
 """The waiting time is estimated from the times of this many finished runs."""
+_FULL = (
+    "already, which is the limit. Try again in a minute; recorded runs, lessons and laboratories work "
+    "without waiting"
+)
 
 
 class Bounds(NamedTuple):
@@ -92,15 +96,9 @@ class Line:
         bounds = self._bounds()
         beside = sum(seat.address == address for seat in (*self._seated, *self._waiting))
         if beside >= bounds.of_address:
-            raise ValueError(
-                f"{beside} runs from your network wait or run already, which is the limit. Try again in a "
-                f"minute; recorded runs, lessons and laboratories work without waiting"
-            )
+            raise ValueError(f"{beside} runs from your network wait or run {_FULL}")
         if len(self._waiting) >= bounds.waiting and not self._free_for(address):
-            raise ValueError(
-                f"{len(self._waiting)} runs wait for the model already, which is the limit. Try again in a "
-                f"minute; recorded runs, lessons and laboratories work without waiting"
-            )
+            raise ValueError(f"{len(self._waiting)} runs wait for the model {_FULL}")
 
     def _free_for(self, address: str) -> bool:
         """Whether a run of this address may get a seat now. The caller holds the lock."""

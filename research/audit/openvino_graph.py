@@ -15,6 +15,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from specdec.models.cache import cache_argument
 from specdec.models.other_tokenizer import OtherTokenizerModel
 
 INPUTS = ("input_ids", "attention_mask", "position_ids")
@@ -52,7 +53,7 @@ class _Traced(nn.Module):
     ) -> tuple[Tensor, ...]:
         cache, places = _Past(past), torch.arange(attention_mask.shape[1])[None, None, None]
         mask = (places <= position_ids[:, None, :, None]) & (attention_mask[:, None, None] > 0)
-        inputs = {"attention_mask": mask, "position_ids": position_ids, "past_key_values": cache}
+        inputs = {"attention_mask": mask, "position_ids": position_ids, cache_argument(self.model): cache}
         return self.model(input_ids=input_ids, **inputs, use_cache=True).logits, *cache.grown
 
 

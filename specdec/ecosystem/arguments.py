@@ -1,6 +1,6 @@
 """The arguments of transformers' `generate`, and those that are refused.
 
-If `custom_generate` is a callable, transformers (5.23) drops its own arguments `assistant_model`, `streamer`,
+If `custom_generate` is a callable, transformers (5.24) drops its own arguments `assistant_model`, `streamer`,
 `tokenizer` and `assistant_tokenizer`, although it needs the tokenizer for stop strings itself. After
 `hand_over`, transformers keeps these arguments, and also passes them to our callable.
 """
@@ -85,7 +85,7 @@ def check_supported(config: GenerationConfig, model_kwargs: Mapping[str, Any], s
 def _check_model_kwargs(model_kwargs: Mapping[str, Any]) -> None:
     prepared = {"attention_mask", "position_ids", "use_cache", "logits_to_keep"}
     for name, value in model_kwargs.items():
-        if name in ("past_key_values", "cache_params"):
+        if name in ("cache", "past_key_values", "cache_params"):
             if value is not None and _is_given(value):
                 raise ValueError(
                     f"{name} is not supported by specdec.custom_generate: it creates its own caches"

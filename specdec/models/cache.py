@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import signature
 from typing import NamedTuple
 
 import torch
@@ -34,6 +35,11 @@ def _moves(prefix: int, nodes: Sequence[int]) -> tuple[int, list[int]]:
     """
     in_place = next((i for i, node in enumerate(nodes) if i != node), len(nodes))
     return prefix + in_place, [prefix + node for node in nodes[in_place:]]
+
+
+def cache_argument(module: torch.nn.Module) -> str:
+    """The name of the argument of a model's `forward` that takes its cache: transformers 5.24 renamed it."""
+    return "cache" if "cache" in signature(module.forward).parameters else "past_key_values"
 
 
 class StackedCache:

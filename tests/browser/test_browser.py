@@ -1,9 +1,11 @@
 """The page as a visitor uses it: the real app with the embedded pair, in headless Chromium."""
 
+import json
+
 from playwright.sync_api import expect
 
 from tests import conftest
-from tests.conftest import LONG, choose, enter, go, pick, press_once, ready, settle, shows, state
+from tests.conftest import LONG, choose, enter, pick, press_once, ready, settle, shows, state, wait_for_state
 
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2} {{7*7}} `x` \u202eabc <b>bold</b>"
 
@@ -23,12 +25,12 @@ IS_DRAWN = f"""(({{ phase, rounds }}) => phase === "running" && rounds.length > 
   && {SHOWN}.length === rounds.flatMap(({{ tokens }}) => tokens).length)(window.specdec.store.state)"""
 
 
-def stopped_run(page, url):
+def stopped_run(visit):
     """A run that the page stops while it runs, as soon as more than two rounds of it are drawn.
 
     A browser without processor time may receive all rounds at once. Then the server had ended the run before
     the stop, and the caller tries again."""
-    go(page, f"{url}/?{LONG}")
+    page = visit(f"?{LONG}")
     press_once(page, IS_DRAWN, "#stop")
     generate(page, until="stopped")
     expect(page.locator("#generate")).to_be_enabled()
@@ -36,10 +38,10 @@ def stopped_run(page, url):
 
 
 def test_text_appears_while_it_is_generated_and_stop_ends_the_run_within_a_round_and_frees_the_model(
-    blank, url
+    visit, blank
 ):
     page = blank
-    tries = (stopped_run(page, url) for _ in range(5))
+    tries = (stopped_run(visit) for _ in range(5))
     rounds = next(run["rounds"] for run in tries if run["rounds"][-1]["finish"] is None)
     assert [round["number"] for round in rounds] == list(range(len(rounds)))
     tokens = [[token["text"], token["kind"]] for round in rounds for token in round["tokens"]]
@@ -53,16 +55,6 @@ def test_text_appears_while_it_is_generated_and_stop_ends_the_run_within_a_round
     assert state(page)["rounds"][-1]["finish"] == "length"
 
 
-COPIED = """() => {
-  const story = document.querySelector("#text .story");
-  getSelection().selectAllChildren(story);
-  const clipboardData = new DataTransfer();
-  story.dispatchEvent(new ClipboardEvent("copy", { clipboardData, bubbles: true, cancelable: true }));
-  return clipboardData.getData("text/plain");
-}"""
-"""The plain text that a visitor gets who selects the story and copies it."""
-
-
 def test_a_finished_run_rests_on_the_last_decision_of_its_last_whole_tree_and_is_copied_and_stepped(page):
     generate(page, length=48)
     settle(page.locator("#text .tokens"))
@@ -73,12 +65,14 @@ def test_a_finished_run_rests_on_the_last_decision_of_its_last_whole_tree_and_is
     assert max(drafted[chosen + 1 :], default=0) < max(drafted)
     assert run["selected"]["step"] == len(run["rounds"][chosen]["steps"]) - 1
     text = run["setup"]["prompt"] + "".join(round["text"] for round in run["rounds"])
-    assert page.evaluate(COPIED) == text
+    page.locator("#text .story").select_text()
+    page.keyboard.press("Control+c")
+    assert page.evaluate("navigator.clipboard.readText()") == text
     # stepping, and a press on a token, move every panel
     token = page.locator("#text .tokens .token:not(.rejected)").nth(5)
     where = token.evaluate("token => [Number(token.dataset.round), Number(token.dataset.step)]")
     token.click()
-    page.wait_for_function("window.specdec.store.state.follow === false")
+    wait_for_state(page, "!follow")
     assert list(state(page)["selected"].values()) == where
     page.get_by_role("button", name="First round").click()
     shows(page, "#tree .verdict", "Round 1:")
@@ -89,16 +83,13 @@ def test_a_finished_run_rests_on_the_last_decision_of_its_last_whole_tree_and_is
     page.get_by_role("button", name="Next round").click()
     shows(page, "#tree .verdict", "Round 2:")
     expect(page.locator("#stepper output")).to_contain_text("round 2 of")
-    page.wait_for_function(
-        """(() => { const chosen = document.querySelector("#text .round.selected");
-          return [...chosen.parentNode.children].indexOf(chosen) === 1; })()"""
-    )
+    expect(page.locator("#text .tokens > .round").nth(1)).to_contain_class("selected")
     page.locator("#text h2").click()  # the keys work unless an element needs them itself
     page.keyboard.press("Shift+ArrowLeft")
     shows(page, "#tree .verdict", "Round 1:")
     page.locator("#race .step").first.click()
-    page.wait_for_function("window.specdec.store.state.selected.step === 0")
-    page.wait_for_function("document.querySelector('#race .step').ariaPressed === 'true'")
+    wait_for_state(page, "selected.step === 0")
+    expect(page.locator("#race .step").first).to_have_attribute("aria-pressed", "true")
     rows = page.locator("#race .row").count()  # as many bars as there is room for
     assert 2 <= rows <= min(4, len(steps[0]["leading"]))
 
@@ -117,7 +108,7 @@ def test_the_tree_keeps_its_zoom_while_rounds_go_by(page):
     page.wait_for_function(f"{root} === {tree!r}")
 
 
-def test_gsd_shows_its_tests_and_the_statistics_their_denominators(page):
+def test_gsd_shows_its_tests_and_the_statistics_their_denominators_and_the_names_of_the_record(page):
     choose(page.locator("#method").get_by_label("GSD"))
     generate(page, length=48)
     rounds = state(page)["rounds"]
@@ -134,6 +125,9 @@ def test_gsd_shows_its_tests_and_the_statistics_their_denominators(page):
     accepted = sum(node["status"] == "accepted" for node in nodes)
     row = page.locator("#statistics .acceptance tbody tr").first
     expect(row).to_contain_text(f"{accepted} of {len(nodes)}")
+    page.locator("#statistics .all > summary").click()
+    for name in ("mean_length", "num_drafted"):
+        expect(page.locator("#statistics .models")).to_contain_text(name)
 
 
 def test_hostile_text_is_shown_as_text(page):
@@ -143,15 +137,9 @@ def test_hostile_text_is_shown_as_text(page):
     )
     assert page.locator("#text .prompt .control").get_attribute("data-shown") == "[U+202E]"
     # A model may write any text. The text of a token is the same everywhere on the page.
-    page.evaluate(
-        """(hostile) => {
-          const { store } = window.specdec;
-          const { rounds, setup } = structuredClone(store.state);
-          const text = JSON.stringify(rounds[0], (key, value) => (key === "text" ? hostile : value));
-          store.receiveAll([JSON.stringify({ phase: "done", setup, rounds: [JSON.parse(text)] })]);
-        }""",
-        HOSTILE,
-    )
+    texts = json.dumps(state(page)["rounds"][:1])
+    hostile = json.loads(texts, object_hook=lambda each: each | {"text": HOSTILE} if "text" in each else each)
+    conftest.receive(page, {"phase": "done"}, rounds=hostile)
     page.wait_for_function("document.querySelector('#text .token.accepted, #text .token.correction')")
     page.wait_for_function("document.querySelector('#race .drawing .name')?.textContent.includes('img')")
     first = "document.querySelector('#text .tokens .token:not(.rejected)').textContent"
@@ -215,17 +203,12 @@ def test_on_a_touch_screen_generate_keeps_its_colour_after_a_tap(someone, url):
     assert button.evaluate(colour) == before
 
 
-def all_statistics(page, url, topology):
-    """Decode on this topology, and open all statistics of the run."""
-    go(page, f"{url}/?baseline=0&topology={topology}&length=24&seed=1")
+def test_the_choice_of_auto_is_explained(visit):
+    page = visit("?baseline=0&topology=auto&length=24&seed=1")
     generate(page)
     page.locator("#statistics .all > summary").click()
-    return page.locator("#statistics")
-
-
-def test_the_choice_of_auto_is_explained(blank, url):
-    choice = all_statistics(blank, url, "auto").locator(".choice")
-    drafted = blank.evaluate("window.specdec.store.state.rounds.map(({ nodes }) => nodes.length)")
+    choice = page.locator("#statistics .choice")
+    drafted = [len(round["nodes"]) for round in state(page)["rounds"]]
     mean = sum(drafted) / len(drafted)
     # on a busy machine drafting may not pay
     outcome = f"{mean:.1f} drafted tokens per call" if mean else "which found that drafting does not pay here"
@@ -237,9 +220,3 @@ def test_the_choice_of_auto_is_explained(blank, url):
     assert [rate for row, rate in zip(rows, rates, strict=True) if "★" in row] == [max(rates)]
     assert choice.locator("svg").count() == 3
     assert choice.locator("circle.chosen").count() == 3
-
-
-def test_the_acceptance_has_the_names_of_the_record(blank, url):
-    names = all_statistics(blank, url, "sequence&k=2").locator(".models")
-    expect(names).to_contain_text("mean_length")
-    expect(names).to_contain_text("num_drafted")

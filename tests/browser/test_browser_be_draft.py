@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 import specdec
+from tests.browser.test_browser_screens import FITS
 from tests.conftest import PHONE, go, serious_findings, to
 
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2}\u202e"
@@ -30,10 +31,8 @@ def propose(page, text):
     page.wait_for_timeout(0 if text else 300)  # a second Enter that comes at once is ignored
     page.keyboard.type(text)
     page.keyboard.press("Enter")
-    page.wait_for_function(
-        "count => document.querySelectorAll('#be_draft .round').length === count + 1", arg=rounds
-    )
-    page.wait_for_function("document.querySelector('#be_draft .writing').ariaBusy === 'false'")
+    expect(page.locator("#be_draft .round")).to_have_count(rounds + 1)
+    expect(page.locator("#be_draft .writing")).to_have_attribute("aria-busy", "false")
 
 
 def written(page):
@@ -63,7 +62,7 @@ def test_a_story_is_played_to_its_end_by_keyboard_and_is_the_target_s_own(story,
     expect(page.locator("#be_draft .typed")).to_be_focused()
     while page.locator("#be_draft .typed").is_enabled():
         propose(page, "the")
-    page.wait_for_function("document.querySelector('#be_draft .plain').textContent !== ''")
+    expect(page.locator("#be_draft .plain")).not_to_be_empty()
     expect(page.locator("#be_draft .outcome")).to_contain_text("The same text, letter by letter")
     text = written(page)
     assert text == "".join(alone)[: len(text)]
@@ -137,16 +136,11 @@ def test_a_link_opens_its_story_which_is_ended_early_and_is_one_slide(story):
     for text in ("a treat for his", "a very long name and a long tail", ""):
         propose(page, text)
     page.get_by_role("button", name="The end").click()
-    page.wait_for_function("document.querySelector('#be_draft .plain').textContent !== ''")
+    expect(page.locator("#be_draft .plain")).not_to_be_empty()
     expect(page.locator("#be_draft .outcome")).to_contain_text("with you it needed 3")
     assert "story.opening=3" in page.url
     assert page.locator("#be_draft .plain").inner_text().startswith("Tom had a red ball.")
-    page.wait_for_function(
-        """(() => {
-          const tab = document.querySelector("#tabs > [role=tabpanel]:not([hidden])");
-          return tab.scrollHeight <= tab.clientHeight + 1 && tab.scrollTop === 0;
-        })()"""
-    )
+    page.wait_for_function(f"({FITS})().beyond <= 1")
 
 
 def test_what_is_typed_is_text_and_what_does_not_fit_is_said(story):

@@ -8,7 +8,6 @@ from playwright.sync_api import expect
 
 from components.lessons import panel as lessons
 from tests.conftest import (
-    DESKTOP,
     PHONE,
     choose,
     enter,
@@ -25,18 +24,6 @@ from tests.conftest import (
 )
 
 LESSONS = {lesson["id"]: lesson for lesson in lessons.lessons()}
-
-
-@pytest.fixture
-def visit(blank, url):
-    """Open the page with a query as a new visitor, who may copy to the clipboard."""
-    blank.context.grant_permissions(["clipboard-read", "clipboard-write"])
-
-    def open_page(query="", size=DESKTOP):
-        resize(blank, size)
-        return go(blank, f"{url}/{query}")
-
-    return open_page
 
 
 def messages(page):
@@ -84,7 +71,7 @@ def test_a_copied_link_opens_the_same_set_up(visit, someone):
     before = decode_controls(page)
     assert before == DECODE
     page.get_by_role("button", name="Copy link to this set-up").click()
-    page.wait_for_function("document.querySelector('#setup .copied').textContent === 'Copied.'")
+    expect(page.locator("#setup .copied")).to_have_text("Copied.")
     other = someone(page.evaluate("navigator.clipboard.readText()"))
     ready(other)
     expect(other.locator("#k input[type=number]")).to_have_value("16")
@@ -166,7 +153,7 @@ def test_a_link_holds_the_tree_that_was_measured(visit, someone):
     other = someone(page.url.replace(f"tree={tree}", "tree=1.1.1"))
     ready(other)
     generate(other)
-    assert other.evaluate("window.specdec.store.state.setup.paths.length") == 3
+    assert len(state(other)["setup"]["paths"]) == 3
     go(other, page.url)
     generate(other)
     assert other.locator("#text .tokens").text_content() == text
@@ -184,7 +171,7 @@ def test_a_prompt_that_no_link_can_hold_is_left_out_and_breaks_nothing(visit):
     expect(page.locator("#setup .copied")).to_contain_text("does not contain prompt")
     assert page.evaluate("navigator.clipboard.readText()").endswith("/?topology=sequence&length=8")
     page.locator("#generate").click()  # the server is asked again, with the page's address
-    page.wait_for_function("document.querySelector('.run-error').textContent.includes('100,000 characters')")
+    shows(page, ".run-error", "100,000 characters")
     assert page.locator("#text .tokens").text_content() == text  # the refused run never began
     enter(page.locator("#prompt textarea"), "A bird")
     generate(page)
@@ -192,9 +179,7 @@ def test_a_prompt_that_no_link_can_hold_is_left_out_and_breaks_nothing(visit):
 
 def test_laboratories_and_runs_open_where_they_were_left(visit, someone):
     page = visit("?tab=trees&trees.k=40&trees.preset=coin&trace=wide-tree&round=7&decision=2")
-    page.wait_for_function(
-        "document.querySelector('#tree_lab [role=status].verdict')?.textContent.startsWith('k = 40')"
-    )
+    shows(page, "#tree_lab [role=status].verdict", "k = 40")
     expect(page.locator("#tree_lab select")).to_have_value("coin")
     expect(page.locator("#stepper output")).to_have_text(re.compile(r"^round 7 of \d+, step 2 of "))
     number = page.locator("#tree_lab .grow input[type=number]")
@@ -333,16 +318,13 @@ def test_a_projector_shows_the_run_large_and_whole(visit):
     for size in ((1920, 1080), (1280, 720)):
         resize(page, size)
         page.wait_for_function("document.documentElement.scrollHeight === innerHeight")
-        page.wait_for_function(
-            """["text", "tree", "race", "stepper"]
-              .map((name) => document.querySelector(`#${name}.block`).getBoundingClientRect())
-              .every(({ top, bottom }) => top >= 0 && bottom <= innerHeight)"""
-        )
+        for name in ("text", "tree", "race", "stepper"):
+            expect(page.locator(f"#{name}.block")).to_be_in_viewport(ratio=1)
         # a line of the story, which the last row must be able to read
         line = "document.querySelector('#text .tokens .token.accepted').getBoundingClientRect().height"
         page.wait_for_function(f"{line} > innerHeight / 32")
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.querySelector('#stepper output').textContent.includes('step 3 of ')")
+    shows(page, "#stepper output", "step 3 of ")
     assert serious_findings(page) == []
     page.get_by_role("button", name="Leave projector").click()
     page.wait_for_selector("#controls")

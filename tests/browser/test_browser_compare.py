@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from components.compare.drafts import LABELS
 from components.decode import controls
-from tests.conftest import go, press_once, resize, to
+from tests.conftest import press_once, to
 
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2}"
 
@@ -31,11 +31,7 @@ def reached(page, phase):
 
 
 def says(page, number, text):
-    page.wait_for_function(
-        """([number, text]) => document.querySelectorAll("#compare .column .judgement")[number - 1]
-          .textContent.includes(text)""",
-        arg=[number, text],
-    )
+    expect(column(page, number).locator(".judgement")).to_contain_text(text)
 
 
 def tokens(page, number):
@@ -106,19 +102,16 @@ SPARE = """() => [...document.querySelectorAll("#compare .choices select")].flat
 """The pixels that each name in the columns' menus leaves free."""
 
 
-def test_on_a_slide_with_four_columns_no_name_is_cut(blank, url):
-    resize(blank, (1280, 720))
+def test_on_a_slide_with_four_columns_no_name_is_cut(visit):
     columns = ",".join(f"ersd.sequence.4.{draft}" for draft in LABELS)
-    page = go(blank, f"{url}/?tab=compare&projector=1&compare.columns={columns}")
+    page = visit(f"?tab=compare&projector=1&compare.columns={columns}", (1280, 720))
     expect(page.locator("#compare .column")).to_have_count(4)
     assert min(page.evaluate(SPARE)) >= 4  # a scroll bar of 15 pixels takes 4 from each column
 
 
-def test_without_an_autoregressive_column_it_is_measured_all_the_same(blank, url):
-    page = go(
-        blank, f"{url}/?tab=compare&compare.columns=ersd.simple.own,gsd.batch.3.noisy&compare.length=12"
-    )
-    page.wait_for_function("document.querySelectorAll('#compare .column').length === 2")
+def test_without_an_autoregressive_column_it_is_measured_all_the_same(visit):
+    page = visit("?tab=compare&compare.columns=ersd.simple.own,gsd.batch.3.noisy&compare.length=12")
+    expect(page.locator("#compare .column")).to_have_count(2)
     run(page)
     says(page, 1, "The same 12 tokens as plain decoding")
     expect(page.locator("#compare .beside")).to_contain_text("12 tokens in 12 calls of the large model")

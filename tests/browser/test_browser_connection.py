@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import LONG, SLOW, enter, generate, go, ready
+from tests.conftest import LONG, SLOW, enter, generate, go, ready, state
 
 CATCH = """() => {
   const Source = EventSource;
@@ -70,14 +70,13 @@ def test_a_browser_without_a_network_says_so_once_and_goes_on_later(blank, url, 
         if when == "before the run":
             generate(page, until="error")
         told_once(page)
-        rounds = page.evaluate("specdec.store.state.rounds.length")
-        seed = page.evaluate("specdec.store.state.setup.seed")
+        before = state(page)
         page.get_by_role("button", name="Go on").click()
         told_once(page)
-        assert page.evaluate("specdec.store.state.rounds.length") == rounds
+        assert len(state(page)["rounds"]) == len(before["rounds"])
     goes_on(page)
     if when != "before the run":
-        assert page.evaluate("specdec.store.state.setup.seed") == seed
+        assert state(page)["setup"]["seed"] == before["setup"]["seed"]
         return
     page.locator("#stop").click()
     page.route("**/call/v2/decode/*", lambda route: route.abort())  # a stream that breaks as it opens

@@ -1,15 +1,15 @@
-"""The embedded run in a real frame. Any page may show it, but no page may show another page of this
-server."""
+"""The embedded run in a real frame of another page. `tests/server/test_guard.py` checks that no other page of
+this server may be shown in one."""
 
 import re
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote, unquote
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import frame_code, generate, go
+from tests.conftest import frame_code, generate
+from tests.helpers.servers import running
 
 
 class _Post(BaseHTTPRequestHandler):
@@ -30,10 +30,8 @@ class _Post(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def elsewhere():
     """The address of another origin, which differs only in its port."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Post) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/post"
-        server.shutdown()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), _Post)) as address:
+        yield f"{address}/post"
 
 
 @pytest.fixture
@@ -42,13 +40,14 @@ def framed(someone, elsewhere):
     return lambda html: someone(f"{elsewhere}?{quote(html)}", (900, 700))
 
 
-def test_the_copied_frame_plays_its_recorded_run_on_another_page(blank, url, framed):
-    code = frame_code(go(blank, f"{url}/?trace=wide-tree"))
+def test_the_copied_frame_plays_its_recorded_run_on_another_page(visit, url, framed):
+    page = visit("?trace=wide-tree")
+    code = frame_code(page)
     assert code.startswith(f'<iframe src="{url}/embed?trace=wide-tree"')
     inside = framed(code).frame_locator("iframe")
     expect(inside.locator("#stepper .play .word")).to_have_text("pause")
-    blank.keyboard.press("End")
-    text = blank.locator("#text .tokens .token:not(.rejected)").all_text_contents()
+    page.keyboard.press("End")
+    text = page.locator("#text .tokens .token:not(.rejected)").all_text_contents()
     expect(inside.locator("#text .tokens .token:not(.rejected)")).to_have_text(text, timeout=60_000)
     expect(inside.get_by_role("link", name="Open the whole page")).to_have_attribute(
         "href", f"{url}/?trace=wide-tree"
@@ -59,12 +58,12 @@ def test_the_copied_frame_plays_its_recorded_run_on_another_page(blank, url, fra
     ("settings", "held", "method"),
     [("", "topology=auto", "ERSD"), ("&method=gsd&topology=sequence&k=3", "tree=1.1.1", "GSD")],
 )
-def test_the_frame_of_a_run_decodes_its_text_again_after_a_press(blank, url, framed, settings, held, method):
-    go(blank, f"{url}/?baseline=0&length=12{settings}")
-    generate(blank)
-    code = frame_code(blank)
+def test_the_frame_of_a_run_decodes_its_text_again_after_a_press(visit, framed, settings, held, method):
+    page = visit(f"?baseline=0&length=12{settings}")
+    generate(page)
+    code = frame_code(page)
     assert held in code
-    text = blank.locator("#text .tokens .token:not(.rejected)").all_text_contents()
+    text = page.locator("#text .tokens .token:not(.rejected)").all_text_contents()
     inside = framed(code).frame_locator("iframe")
     assert inside.locator("#text .tokens .token").count() == 0
     inside.get_by_role("button", name="Decode this run").click()
@@ -75,11 +74,3 @@ def test_the_frame_of_a_run_decodes_its_text_again_after_a_press(blank, url, fra
 def test_a_run_that_is_not_there_is_named(framed, url):
     inside = framed(f'<iframe src="{url}/embed?trace=nothing"></iframe>').frame_locator("iframe")
     expect(inside.locator(".about")).to_have_text(re.compile("there is nothing at this address|answered 404"))
-
-
-def test_no_other_page_of_the_server_is_shown_in_a_frame(framed, url):
-    page = framed("<p>A post</p>")
-    add = "path => document.body.append(Object.assign(document.createElement('iframe'), { src: path }))"
-    with page.expect_console_message(lambda message: "frame-ancestors" in message.text):
-        page.evaluate(add, f"{url}/")
-    assert not page.frames[1].url.startswith(url)

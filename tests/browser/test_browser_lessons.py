@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from components.lessons import panel as lessons
 from components.lessons.record_forwards import PASSES
-from tests.conftest import PHONE, SLOW, go, hidden_tokens, resize, serious_findings, to
+from tests.conftest import PHONE, SLOW, hidden_tokens, resize, serious_findings, to
 
 LESSONS = {lesson["id"]: lesson for lesson in lessons.lessons()}
 SMALL = (1280, 720)
@@ -80,17 +80,15 @@ def missing(stated, texts):
 
 
 @pytest.fixture
-def visit(blank, url):
-    """Open the page with a query as a new visitor."""
+def open_lesson(visit):
+    """Open a step of a lesson, which is fetched when it is asked for."""
 
-    def open_page(query="", size=SMALL):
-        resize(blank, size)
-        go(blank, f"{url}/{query}")
-        if "lesson=" in query:  # fetched when it is asked for
-            expect(blank.locator(".lesson .place")).to_contain_text("step")
-        return blank
+    def opened(query, size=SMALL):
+        page = visit(f"?lesson={query}", size)
+        expect(page.locator(".lesson .place")).to_contain_text("step")
+        return page
 
-    return open_page
+    return opened
 
 
 def look(page, set_up):
@@ -103,9 +101,9 @@ def look(page, set_up):
     return now
 
 
-def test_the_page_neither_contradicts_nor_answers_an_open_question_and_nothing_overlaps(visit):
+def test_the_page_neither_contradicts_nor_answers_an_open_question_and_nothing_overlaps(open_lesson):
     """All lessons one after the other, as a student goes through them."""
-    page = visit("?lesson=faster")
+    page = open_lesson("faster")
     for lesson in LESSONS.values():
         look(page, lesson["open"])
         fits(page, SMALL, lesson["id"])
@@ -142,8 +140,8 @@ def fits(page, size, place):
     assert size == PHONE or page.evaluate(UNDER) == [], place
 
 
-def test_a_phone_shows_every_step_whole(visit):
-    page = visit("?lesson=faster")
+def test_a_phone_shows_every_step_whole(open_lesson):
+    page = open_lesson("faster")
     resize(page, PHONE)
     for lesson in LESSONS.values():
         page.wait_for_selector(f"{lesson['open']['look']}.lesson-look")
@@ -152,8 +150,8 @@ def test_a_phone_shows_every_step_whole(visit):
             page.locator(".lesson .next").click()
 
 
-def test_at_a_zoom_of_400_percent_the_window_scrolls_to_the_buttons_of_a_lesson(visit):
-    page = visit("?lesson=race", (320, 256))
+def test_at_a_zoom_of_400_percent_the_window_scrolls_to_the_buttons_of_a_lesson(open_lesson):
+    page = open_lesson("race", (320, 256))
     page.wait_for_selector(f"{LESSONS['race']['open']['look']}.lesson-look")
     button = page.locator(".lesson .next")
     button.scroll_into_view_if_needed()
@@ -202,8 +200,8 @@ def given_away(place, lesson, question, texts):
         assert not [text for text in figures if says(text, answer)], place
 
 
-def test_a_clicker_goes_through_a_lesson_and_the_summary_leads_back(visit):
-    page = visit("?lesson=faster")
+def test_a_clicker_goes_through_a_lesson_and_the_summary_leads_back(open_lesson):
+    page = open_lesson("faster")
     steps = []
     for _ in range(7):
         page.keyboard.press("PageDown")
@@ -223,8 +221,8 @@ def test_a_clicker_goes_through_a_lesson_and_the_summary_leads_back(visit):
     expect(page.locator(".lesson .verdict")).to_have_count(0)
 
 
-def test_the_focus_follows_an_answer_and_returns_to_the_list_at_the_end(visit):
-    page = visit("?lesson=race&step=2")
+def test_the_focus_follows_an_answer_and_returns_to_the_list_at_the_end(open_lesson):
+    page = open_lesson("race&step=2")
     page.locator(".lesson .options input").first.focus()
     page.keyboard.press("ArrowRight")
     for pressed, focused in (("[type=submit]", ".lesson .next"), (".close", "#start-race")):
@@ -233,8 +231,8 @@ def test_the_focus_follows_an_answer_and_returns_to_the_list_at_the_end(visit):
         expect(page.locator(focused)).to_be_focused()
 
 
-def test_beside_a_summary_the_page_still_shows_the_last_answer(visit):
-    page = visit("?lesson=race&step=4")
+def test_beside_a_summary_the_page_still_shows_the_last_answer(open_lesson):
+    page = open_lesson("race&step=4")
     shares = page.locator("#race_lab .token-row .p output")
     page.keyboard.press("PageDown")
     texts = look(page, LESSONS["race"]["questions"][2]["after"]) and shares.all_inner_texts()
@@ -246,7 +244,7 @@ def test_beside_a_summary_the_page_still_shows_the_last_answer(visit):
 
 
 def test_one_next_leads_through_the_lecture_and_its_place_stays_after_a_reload(visit):
-    page = visit("?tab=lessons")
+    page = visit("?tab=lessons", SMALL)
     page.locator("summary", has_text="Teach").click()
     page.get_by_role("button", name="Begin the lecture").click()
     expect(page.locator("body")).to_have_attribute("data-projector", "")
@@ -273,8 +271,8 @@ BEGUN = "['waiting', 'running', 'done'].includes(document.body.dataset.check)"
 
 
 @pytest.mark.parametrize(("lesson", "step"), [("lossless", 3), ("referee", 2)])
-def test_the_answer_of_a_check_runs_the_check_and_nothing_of_it_stays(lesson, step, visit):
-    page = visit(f"?lesson={lesson}&step={step + 1}")
+def test_the_answer_of_a_check_runs_the_check_and_nothing_of_it_stays(lesson, step, open_lesson):
+    page = open_lesson(f"{lesson}&step={step + 1}")
     expect(page.get_by_label("Break the verifier on purpose")).to_be_checked()
     assert not page.evaluate(BEGUN)
     fault = LESSONS[lesson]["questions"][step - 1]["after"]["parts"]["lossless"]["fault"]
@@ -298,8 +296,8 @@ def test_the_answer_of_a_check_runs_the_check_and_nothing_of_it_stays(lesson, st
     expect(page.locator("#lessons .board")).to_be_hidden()
 
 
-def test_lesson_6_shows_the_texts_that_it_compares(visit):
-    page = visit("?lesson=drafter&step=4")
+def test_lesson_6_shows_the_texts_that_it_compares(open_lesson):
+    page = open_lesson("drafter&step=4")
     texts = page.locator("#lessons .board .text")
     expect(texts.nth(2)).to_be_hidden()
     page.keyboard.press("PageDown")
@@ -309,7 +307,7 @@ def test_lesson_6_shows_the_texts_that_it_compares(visit):
 
 
 def test_beside_how_fast_a_run_was_the_lesson_says_why(visit):
-    page = visit("?trace=wide-tree")
+    page = visit("?trace=wide-tree", SMALL)
     page.evaluate("window.isTheSamePage = true")
     for link in ("#text .account .sum", "#statistics .main-figure a"):
         to(page, "Watch")
@@ -320,8 +318,8 @@ def test_beside_how_fast_a_run_was_the_lesson_says_why(visit):
     assert page.evaluate("window.isTheSamePage")
 
 
-def test_lesson_0_leads_to_a_measurement_of_this_computer(visit):
-    page = visit("?lesson=faster&step=2")
+def test_lesson_0_leads_to_a_measurement_of_this_computer(open_lesson):
+    page = open_lesson("faster&step=2")
     expect(page.locator("#lessons .board")).to_be_visible()
     link = page.get_by_role("link", name="Measure this computer")
     expect(link).to_be_hidden()  # the measurement would reveal the answer
@@ -345,8 +343,8 @@ def test_lesson_0_leads_to_a_measurement_of_this_computer(visit):
     expect(link).to_be_hidden()
 
 
-def test_the_presenter_s_notes_follow_and_lead(visit):
-    page = visit("?lesson=race")
+def test_the_presenter_s_notes_follow_and_lead(open_lesson):
+    page = open_lesson("race")
     with page.expect_popup() as popup:
         page.get_by_role("button", name="Notes", exact=True).click()
     notes = popup.value
@@ -364,7 +362,7 @@ def test_the_presenter_s_notes_follow_and_lead(visit):
 
 
 def test_a_sheet_has_the_questions_on_one_page_and_the_answers_on_another(visit):
-    page = visit("?tab=lessons&__theme=dark")
+    page = visit("?tab=lessons&__theme=dark", SMALL)
     page.evaluate("window.print = () => {}")
     sheet = page.locator(".lesson-sheet")
     for lesson in LESSONS.values():
@@ -390,8 +388,8 @@ def can_be_read(page):
         assert serious_findings(page) == [], theme
 
 
-def test_a_question_and_its_answer_can_be_read_in_both_themes(visit):
-    page = visit("?lesson=trees&step=2")
+def test_a_question_and_its_answer_can_be_read_in_both_themes(open_lesson):
+    page = open_lesson("trees&step=2")
     look(page, LESSONS["trees"]["questions"][0]["before"])
     can_be_read(page)
     page.keyboard.press("PageDown")

@@ -103,8 +103,7 @@ def test_a_run_is_known_by_its_seed_and_by_no_other(watermark):
     seed = page.evaluate("window.specdec.store.state.setup.seed")
     expect(page.locator("#watermark .about")).to_contain_text(f"ERSD, seed {seed}, 64 tokens")
     text = page.evaluate("window.specdec.store.state.rounds.map(({ text }) => text).join('')")
-    story = page.locator("#watermark .scored")
-    assert story.evaluate("element => element.textContent") == text
+    assert page.locator("#watermark .scored").text_content() == text
     page.locator("#watermark label.tenth").click()
     expect(page.locator("#watermark .mark.changed")).to_have_count(6)
     expect(page.locator("#watermark .line.chosen")).to_have_class("line tenth chosen")
@@ -113,10 +112,7 @@ def test_a_run_is_known_by_its_seed_and_by_no_other(watermark):
     before = p_of(page, "wrong")
     page.locator("#watermark .other-seed").fill(str(seed))  # the text's own seed
     page.locator("#watermark .other-seed").blur()
-    page.wait_for_function(
-        "document.querySelector('#watermark .wrong .p').textContent"
-        " === document.querySelector('#watermark .key .p').textContent"
-    )
+    expect(page.locator("#watermark .wrong .p")).to_have_text(page.locator("#watermark .key .p").inner_text())
     assert before > 1e-6
     page.locator("#watermark summary").click()
     expect(page.locator("#watermark tbody tr")).to_have_count(63)

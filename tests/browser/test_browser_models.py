@@ -22,6 +22,7 @@ from tests.conftest import (
     shows,
     state,
     to,
+    wait_for_state,
     within_reach,
 )
 from tests.models.test_gguf import model_of, written
@@ -73,7 +74,7 @@ def test_a_verdict_on_two_files_takes_less_than_five_clicks_and_copies_need_no_d
     expect(page.locator("#payoff .drawn")).to_be_hidden()
     to(page, "Watch")
     generate(page)
-    assert page.evaluate("window.specdec.store.state.setup.drafter") == "copies"
+    assert state(page)["setup"]["drafter"] == "copies"
 
 
 def load(page, target, draft):
@@ -128,7 +129,7 @@ def test_a_visitor_loads_a_pair_and_it_answers_and_a_late_opening_leaves_its_cha
     enter(page.locator("#prompt textarea"), "the cat")
     generate(page)
     expect(page.locator("#text .prompt")).to_have_text("the cat")
-    assert page.evaluate("window.specdec.store.state.setup.models[0].name").endswith("large.gguf")
+    assert state(page)["setup"]["models"][0]["name"].endswith("large.gguf")
     assert page.evaluate("window.hacked") is None
     newcomer, late = someone("about:blank"), []
     newcomer.route("**/traces/*.json", lambda route: late.append(route))
@@ -263,13 +264,11 @@ def test_a_question_is_refused_in_words_and_one_to_click_begins_a_conversation(c
         expect(chat.locator("#feed .run-error")).to_contain_text(message)
         assert turns(chat) == ["Name a colour."]
     expect(chat.get_by_text("New chat")).to_be_visible()
-    chat.evaluate("window.before = window.specdec.store.state.run")
+    before = state(chat)["run"]
     button = chat.locator(".chips .questions button").nth(1)
     words = button.get_attribute("data-prompt")
     button.click()
-    chat.wait_for_function(
-        "window.specdec.store.state.run !== window.before && document.body.dataset.phase === 'done'"
-    )
+    wait_for_state(chat, f"run !== {before!r} && phase === 'done'")
     assert turns(chat) == [words]
 
 
@@ -286,10 +285,10 @@ def test_an_embedded_answer_is_decoded_with_the_template_and_a_saved_one_is_open
     assert (run["chat"], run["history"]) == (True, saved["setup"]["history"])
     before = turns(chat)
     chat.locator("#replay .choose").select_option("opening")
-    chat.wait_for_function("window.specdec.store.state.recorded?.name === 'opening'")
+    wait_for_state(chat, "recorded?.name === 'opening'")
     chat.locator("#replay input[type=file]").set_input_files(tmp_path / "run.json")
-    chat.wait_for_function("window.specdec.store.state.recorded.name === 'file'")
-    chat.wait_for_function("document.querySelectorAll('#text .prompt .turn').length === 3")
+    wait_for_state(chat, "recorded.name === 'file'")
+    expect(chat.locator("#text .prompt .turn")).to_have_count(3)
     assert turns(chat) == before
 
 

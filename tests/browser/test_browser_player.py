@@ -1,5 +1,6 @@
 """The Decode tab as a player: recorded runs, time, links between panels, saving and opening files."""
 
+import json
 import re
 
 import pytest
@@ -7,74 +8,44 @@ from playwright.sync_api import expect
 
 import specdec
 from components.decode import traces
+from specdec.topology import Topology
 from tests.conftest import (
     DESKTOP,
     enter,
     generate,
-    go,
     resize,
     serious_findings,
     settle,
     shifts,
     state,
+    wait_for_state,
     watch_shifts,
 )
+from tests.helpers.distributions import markov_pair
 
 HOSTILE = '</script><img src=x onerror="window.hacked=1">'
-SHOW = """() => {
-  // Three hundred rounds of 384 nodes: one child of the root is accepted, then a correction.
-  const range = (length, make) => Array.from({ length }, (_, i) => make(i));
-  const rounds = range(300, (number) => {
-    const won = number % 16;
-    const node = (path, id, text, status) => ({ path, token_id: id, text, status, q: 0.1, p: 0.2 });
-    const nodes = [
-      ...range(16, (i) => node([i], i, ` t${i}x${number % 7}`, i === won ? "accepted" : "rejected")),
-      ...range(16 * 23, (i) => [Math.floor(i / 23), i % 23]).map(([i, j]) =>
-        node([i, j], 99 + j, ` b${j}y${number % 5}`, i === won ? "rejected" : "unvisited")),
-    ];
-    const leading = range(16, (k) => ({
-      token_id: (won + k) % 16, text: ` t${k}`, exponential: 0.1 * (k + 1), q: 0.1, p: 0.2,
-      arrival_q: (k + 1) * (1 + (number % 3)), arrival_p: 0.5 * (k + 1),
-    }));
-    const raced = { position: 0, leading, winner_q: won, winner_p: won, trials: [] };
-    return {
-      number, position: 0, nodes, text: "", finish: null,
-      tokens: [
-        { id: won, text: ` t${won}`, kind: "accepted" },
-        { id: 999, text: " end", kind: "correction" },
-      ],
-      steps: [
-        { ...raced, path: [], token_id: won, kind: "accepted" },
-        { ...raced, path: [won], token_id: 999, kind: "correction" },
-      ],
-      seconds: { draft: 0.01, evaluate: 0.02, verify: 0.001, rest: 0.001 },
-    };
-  });
-  const tree = { paths: [], num_draft_tokens: 16, depth: 2 };
-  const setup = { method: "ersd", prompt: "P", seed: 1, models: [], ...tree };
+SHOW = """(run) => {
+  const rounds = Array.from({ length: 300 }, (_, number) =>
+    ({ ...structuredClone(run.rounds[number % run.rounds.length]), number }));
+  const setup = { ...run, models: [], baseline: false };
   const source = { name: "file", title: "made", look: "", twin: null };
   window.specdec.store.show({ setup, prefillSeconds: 0, rounds }, source);
 }"""
+"""Show three hundred rounds: those of a run, over and over."""
+TREE = Topology([(i,) for i in range(16)] + [(i, j) for i in range(16) for j in range(23)])
+"""The largest tree: 384 nodes."""
 
 
 def place(page):
     """The selected round and decision."""
-    return page.evaluate(
-        "(({ selected, decision }) => [selected.round, decision])(window.specdec.store.state)"
-    )
+    return page.evaluate("(({ selected, decision }) => [selected.round, decision])(specdec.store.state)")
 
 
 def open_trace(page, name):
     """A recorded run at its start, paused."""
     before = state(page)["run"]  # the run may be the one that is shown, loaded once more
     page.locator("#replay .choose").select_option(name)
-    page.wait_for_function(
-        """([before, name]) => {
-          const { run, recorded } = window.specdec.store.state;
-          return run !== before && recorded?.name === name;
-        }""",
-        arg=[before, name],
-    )
+    wait_for_state(page, f"run !== {json.dumps(before)} && recorded?.name === '{name}'")
     page.locator("#text h2").click()
     page.keyboard.press("Home")  # this also stops the play
     expect(page.locator("#stepper .play .word")).to_have_text("play")
@@ -119,7 +90,7 @@ def test_space_plays_and_pauses_and_keys_belong_to_the_prompt_while_somebody_wri
     expect(page.locator("#stepper .play .word")).to_have_text("play")
     page.locator("#text h2").click()
     page.keyboard.press(" ")
-    page.wait_for_function("window.specdec.store.state.selected.round >= 1")
+    wait_for_state(page, "selected.round >= 1")
     page.keyboard.press(" ")
     before = place(page)
     page.wait_for_timeout(900)
@@ -190,11 +161,11 @@ def test_a_link_opens_a_recorded_run_and_the_address_follows_the_choice(blank, u
     page.goto(f"{url}/?trace=no-such-run")
     expect(page.locator(".replay-error")).to_contain_text("no-such-run")
     page.goto(f"{url}/?trace=wide-tree")
-    page.wait_for_function("window.specdec?.store.state.recorded?.name === 'wide-tree'")
+    wait_for_state(page, "recorded?.name === 'wide-tree'")
     open_trace(page, "parting-gsd")
     expect(page).to_have_url(re.compile("trace=parting-gsd"))
     page.get_by_role("button", name="With ERSD").click()
-    page.wait_for_function("window.specdec.store.state.setup.method === 'ersd'")
+    wait_for_state(page, "setup.method === 'ersd'")
     expect(page).to_have_url(re.compile("trace=parting-ersd"))
     open_trace(page, "code")
     page.get_by_role("button", name="A chat answer").click()
@@ -215,19 +186,15 @@ def test_the_menu_that_saves_a_run_can_be_read_and_closes(page):
         expect(menu).not_to_have_attribute("open", "")
 
 
-def test_time_can_be_walked_while_a_run_is_streaming(page):
-    enter(page.locator("#length input[type=number]"), "300")
-    page.locator("#generate").click()
-    page.wait_for_function(
-        "window.specdec.store.state.recorded === null && window.specdec.store.state.rounds.length > 3"
-    )
-    page.locator("#text h2").click()
-    page.keyboard.press("Home")
-    page.keyboard.press("ArrowRight")
-    assert place(page) == [0, 1]
-    page.wait_for_function("document.body.dataset.phase === 'done'")
-    assert place(page) == [0, 1]
-    assert len(state(page)["rounds"]) > 30
+def test_a_button_that_copies_gets_its_label_back_however_often_it_is_pressed(page):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    open_trace(page, "parting-gsd")
+    page.locator("details.save summary").click()
+    link = page.locator("#replay .link")
+    for _ in range(2):
+        link.click()
+        expect(link).to_have_text("copied")
+    expect(link).to_have_text("Copy link to this moment")
 
 
 def save(page, kind):
@@ -256,10 +223,10 @@ def test_a_live_run_is_the_decoders_and_is_saved_played_and_kept_beside_a_record
     assert saved.prefill_seconds > 0
     expect(page.locator("#statistics .efficiency")).to_have_text(f"{decoded.block_efficiency:.2f}")
     page.locator("#stepper .play").click()
-    page.wait_for_function("document.querySelector('#stepper output').textContent.startsWith('round 1 of')")
+    expect(page.locator("#stepper output")).to_contain_text("round 1 of")
     open_trace(page, "long-run")
     page.locator("#replay .choose").select_option("own")
-    page.wait_for_function("window.specdec.store.state.recorded === null")
+    wait_for_state(page, "recorded === null")
     token_ids = [token["id"] for round in state(page)["rounds"] for token in round["tokens"]]
     assert token_ids == decoded.token_ids
 
@@ -280,13 +247,11 @@ def test_a_saved_page_plays_offline_and_hostile_text_stays_text(page, someone, t
     offline, urls = someone("about:blank", offline=True), []
     offline.on("request", lambda request: urls.append(request.url))
     offline.goto(f"file://{tmp_path}/run.html")
-    offline.wait_for_function("window.specdec?.store.state.selected.round >= 1")
+    wait_for_state(offline, "selected?.round >= 1")
     offline.keyboard.press("End")
     settle(offline)
     offline.wait_for_function("document.querySelectorAll('#tree .drawing .node').length > 0")
-    first, *others = offline.locator("#text .tokens .token:not(.rejected)").evaluate_all(
-        "all => all.map((e) => e.textContent)"
-    )
+    first, *others = offline.locator("#text .tokens .token:not(.rejected)").all_text_contents()
     assert first == HOSTILE
     assert others == [token.text for round in run.rounds for token in round.tokens][1:]
     assert [address for address in urls if not address.startswith(("file:", "data:"))] == []
@@ -324,7 +289,8 @@ def test_rounds_of_384_nodes_are_played_cheaply_and_their_labels_never_touch(pag
     """Ten rounds a second leave half of the main thread's time free. Both times are measured on this
     machine's processor."""
     resize(page, (1280, 1600))  # both drawings are visible
-    page.evaluate(SHOW)
+    run = specdec.generate(markov_pair(40), [0], topology=TREE, max_new_tokens=60, seed=1, detail=True)
+    page.evaluate(SHOW, json.loads(run.to_json()))
     page.wait_for_function("document.querySelectorAll('#tree .drawing .node').length === 384")
     page.locator("#stepper .speed").select_option("fastest")
     session = page.context.new_cdp_session(page)
@@ -335,11 +301,10 @@ def test_rounds_of_384_nodes_are_played_cheaply_and_their_labels_never_touch(pag
     page.evaluate(UNIT)
     unit = metrics(session, clean=False)["TaskDuration"] - idle
     page.locator("#stepper .play").click()
-    page.wait_for_function("window.specdec.store.state.selected.round >= 20")
+    wait_for_state(page, "selected.round >= 20")
     elements = "document.querySelectorAll('*').length"
     before, count, start = metrics(session), page.evaluate(elements), place(page)[0]
-    played = "start => window.specdec.store.state.selected.round >= start + 60"
-    page.wait_for_function(played, arg=start)
+    wait_for_state(page, f"selected.round >= {start + 60}")
     busy = metrics(session, clean=False)["TaskDuration"] - before["TaskDuration"]
     rounds = place(page)[0] - start
     after = metrics(session)
@@ -379,9 +344,9 @@ CODER = "Qwen2.5-Coder 1.5B checks, 0.5B guesses · recorded on two CPU cores"
 
 
 @pytest.fixture
-def code(blank, url):
+def code(visit):
     """The recorded run on a server with the story pair."""
-    return go(blank, f"{url}/?trace=code&baseline=0")
+    return visit("?trace=code&baseline=0")
 
 
 def test_the_pair_is_named_and_another_one_that_generate_runs(code):
@@ -395,21 +360,14 @@ def test_the_pair_is_named_and_another_one_that_generate_runs(code):
 
 
 def test_code_keeps_its_lines_and_indentation_in_one_width_of_letters(code):
-    text = code.evaluate(
-        """() => [...document.querySelectorAll("#text .tokens .token.code:not(.rejected)")]
-          .map((token) => token.textContent).join("")"""
-    )
+    text = "".join(code.locator("#text .tokens .token.code:not(.rejected)").all_text_contents())
     program = re.fullmatch(r"```python\n(.*?)```\s*", text, re.DOTALL)
     names = {}
     exec(program[1], names)
     primes = [number for number in range(30) if names["is_prime"](number)]
     assert primes == [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]
-    styles = code.evaluate(
-        """() => ["#text .tokens .code", "#prompt"].map((part) =>
-          getComputedStyle(document.querySelector(part)).fontFamily)"""
-    )
-    assert "monospace" in styles[0]
-    assert "monospace" not in styles[1]
+    expect(code.locator("#text .tokens .code").first).to_have_css("font-family", re.compile("monospace"))
+    expect(code.locator("#prompt")).not_to_have_css("font-family", re.compile("monospace"))
     left = "element => element.getBoundingClientRect().left"
     returned = code.locator("#text .token.code > .ink", has_text="return").first
     assert returned.evaluate(left) > code.locator("#text .tokens").evaluate(left) + 30

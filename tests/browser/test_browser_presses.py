@@ -1,10 +1,12 @@
 """Quick presses in any order: the run that was begun last runs, and the page never waits for a refused
 run."""
 
+import json
+
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import RUNS, enter, generate, go
+from tests.conftest import RUNS, enter, generate, go, wait_for_state
 
 PRESS = """async ([start, stop, presses, frames]) => {
   for (const press of presses) {
@@ -70,8 +72,7 @@ def test_of_two_quick_presses_on_questions_the_first_one_is_asked_once(blank, ur
             }""",
             pressed,
         )
-        blank.wait_for_function("(words) => specdec.store.state.setup?.prompt === words", arg=words)
-        blank.wait_for_function("!specdec.store.state.recorded")
+        wait_for_state(blank, f"!recorded && setup?.prompt === {json.dumps(words)}")
         assert ends(blank, start, stop, state) == ["done", ""]
         assert blank.evaluate("specdec.store.state.setup.prompt") == words
         assert blank.evaluate("window.clicks") == 1

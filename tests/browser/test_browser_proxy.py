@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.test_browser_classroom import closed, code_of, onward, predict
-from tests.conftest import CHROMIUM, DESKTOP, FLAGS, PHONE, SLOW, generate, go, to, viewport
+from tests.conftest import CHROMIUM, DESKTOP, FLAGS, PHONE, SLOW, generate, go, state, to, viewport
 from tests.helpers.nginx import NGINX, nginx
 from tests.stress.visitors import serving
 
@@ -52,7 +52,7 @@ def test_below_a_path_the_page_asks_only_there_and_decodes(someone, below):
     page.on("request", lambda request: urls.append(request.url))
     go(page, f"{below}/?length=8&baseline=0&topology=simple")
     generate(page)
-    assert page.evaluate("specdec.store.state.rounds.length") > 0
+    assert state(page)["rounds"]
     to(page, "Understand", "Race lab")
     expect(page.locator("#race_lab .verdict").first).to_contain_text("arrives first")
     urls = [address for address in urls if not address.startswith(("data:", "blob:", "about:"))]

@@ -6,7 +6,7 @@ import pytest
 from gradio_client import Client
 from playwright.sync_api import expect
 
-from tests.conftest import LONG, SLOW, enter, shows
+from tests.conftest import LONG, SLOW, enter, shows, state, wait_for_state
 from tests.helpers.spoiled import WRONG, spoiled
 from tests.stress.visitors import ROOT, serving
 
@@ -44,12 +44,12 @@ def test_a_visitor_who_waits_sees_the_place_and_can_replay_meanwhile(url, page):
         page.locator("#generate").click()
         shows(page, ".run-status", "Waiting for the model: place ")
         page.locator("#replay select").select_option("long-run")
-        page.wait_for_function("window.specdec.store.state.recorded?.name === 'long-run'")
+        wait_for_state(page, "recorded?.name === 'long-run'")
         # the visitor's run waits while the recorded run plays
         assert page.evaluate("document.body.dataset.phase") == "waiting"
-    page.wait_for_function("document.body.dataset.phase === 'done'")
-    assert page.evaluate("window.specdec.store.state.recorded") is None
-    assert page.evaluate("window.specdec.store.state.rounds.at(-1).finish") == "length"
+    wait_for_state(page, "phase === 'done'")
+    assert state(page)["recorded"] is None
+    assert state(page)["rounds"][-1]["finish"] == "length"
 
 
 def open_trace(page, text):
@@ -92,9 +92,7 @@ def test_a_server_that_dies_is_told_and_its_work_goes_on_once_it_is_back(someone
         expect(page.locator(f"#tab-{tab} {WORK[tab][0]}")).to_be_enabled()
         page.wait_for_load_state("networkidle")
     pages["live"].locator("#generate").click()
-    pages["live"].wait_for_function(
-        "(({ rounds, recorded }) => rounds.length > 2 && !recorded)(specdec.store.state)"
-    )
+    wait_for_state(pages["live"], "rounds.length > 2 && !recorded")
     process.suspend()  # otherwise it would load the small pair before it dies
     pages["payoff"].locator("#load-models").click()
     process.kill()

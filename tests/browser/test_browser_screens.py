@@ -17,7 +17,9 @@ from tests.conftest import (
     resize,
     serious_findings,
     settle,
+    state,
     to,
+    wait_for_state,
 )
 
 SIZES = [(2560, 1300), (1920, 1080), (1440, 900), (1280, 720), (1024, 768), (820, 1180)]
@@ -76,42 +78,22 @@ IS_WITHIN_THE_WINDOW = """() => {
 """Nothing is wider than the window, except content that scrolls in a frame of its own, and no drawing is
 wider than its panel. A drawing below the window is drawn again only when it is seen; until then it has the
 old width, and so have the buttons that Plotly puts into it (`.graph`)."""
-IN_ONE_ROW = """() => {
-  const middle = (selector) => {
-    const { top, bottom } = document.querySelector(selector).getBoundingClientRect();
-    return (top + bottom) / 2;
-  };
-  return Math.abs(middle("#prompt") - middle("#generate")) <= 4;
-}"""
-"""The button Generate is beside the prompt."""
 SMALLEST = 11
 """Pixels of the smallest letters of a drawing on a projector's screen."""
 
 
 def settled(page, selector):
     """Top and bottom of the first such element, once it no longer moves."""
-    return page.evaluate(
-        """async (selector) => {
-          const place = () => {
-            const { top, bottom } = document.querySelector(selector).getBoundingClientRect();
-            return [top, bottom];
-          };
-          for (let last = null, same = 0; same < 12; await new Promise(requestAnimationFrame)) {
-            same = String(place()) === String(last) ? same + 1 : 0;
-            last = place();
-          }
-          return place();
-        }""",
-        selector,
-    )
+    part, last = page.locator(selector).first, None
+    while (place := part.bounding_box()) != last:
+        last = place
+        page.wait_for_timeout(200)
+    return place["y"], place["y"] + place["height"]
 
 
 def chosen(page):
     """The names of the selected tabs."""
-    tabs = page.locator("#tabs > .tab-wrapper [aria-selected=true]")
-    return tabs.evaluate_all(
-        "tabs => tabs.filter((tab) => tab.checkVisibility()).map((tab) => tab.textContent)"
-    )
+    return page.locator("#tabs > .tab-wrapper [aria-selected=true]:visible").all_text_contents()
 
 
 IGNORES_THE_SIZE = """() => {
@@ -140,12 +122,13 @@ def test_a_tab_fits_every_window_and_is_whole_in_the_first_screen(open_tab, tab)
         resize(page, size)
         page.wait_for_function(IS_WITHIN_THE_WINDOW)
         if tab == "live":
-            assert page.evaluate(IN_ONE_ROW), size
+            prompt, button = (page.locator(part).bounding_box() for part in ("#prompt", "#generate"))
+            middles = [box["y"] + box["height"] / 2 for box in (prompt, button)]
+            assert middles[0] == pytest.approx(middles[1], abs=4), size
         if not selector:
             continue
         top, bottom = settled(page, selector)
-        assert top >= 0, size
-        assert bottom <= size[1], (size, top, bottom)
+        assert 0 <= top < bottom <= size[1], (size, top, bottom)
         assert bottom - top >= (60 if tab == "payoff" else 80), (size, top, bottom)
     if tab in ("experiments", "codecs"):  # plotly draws their figures again only while they are visible
         open_tab(tab, size=PHONE)
@@ -165,10 +148,11 @@ def test_a_tab_fits_every_window_and_is_whole_in_the_first_screen(open_tab, tab)
 
 CUT = """() => {
   const PARTS = ["#claim p", "#shown_pair p", ".chips button", "#page .legend:not(.key)", ".account",
-    ".look-line", ".look", "#figures .note", "#figures .verdict"];
+    ".look-line", ".look", ".race-marks", "#figures .note", "#figures .verdict"];
   const isSeen = (part) => part.checkVisibility();
+  const room = (part) => part.clientHeight + Number(part.closest(".look-line") !== null); // for its letters
   const words = [...document.querySelectorAll(PARTS)].filter((part) =>
-    isSeen(part) && (part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight + 1));
+    isSeen(part) && (part.scrollWidth > part.clientWidth || part.scrollHeight > room(part)));
   const field = document.querySelector("#prompt .control");
   const { content, font } = getComputedStyle(field, "::after");
   const pen = Object.assign(document.createElement("canvas").getContext("2d"), { font });
@@ -196,27 +180,27 @@ LOW = [(1024, 720), (1100, 700), (1270, 640), (1366, 640)]
 
 
 @pytest.mark.parametrize("trace", ["code", "opening", "parting-gsd"])
-def test_nothing_is_cut_in_decode_and_the_player_covers_nothing(blank, url, trace):
-    go(blank, f"{url}/?trace={trace}")
+def test_nothing_is_cut_in_decode_and_the_player_covers_nothing(visit, trace):
+    page = visit(f"?trace={trace}")
     if trace == "code":  # other chips than those of the story pair
-        blank.evaluate("Object.assign(document.body.dataset, { chats: '', codes: '' })")
-    method = blank.evaluate("window.specdec.store.state.setup.method")
-    offered = blank.locator("#replay .look-line button:visible")
+        page.evaluate("Object.assign(document.body.dataset, { chats: '', codes: '' })")
+    method = state(page)["setup"]["method"]
+    offered = page.locator("#replay .look-line button:visible")
     for size in (*SIZES[:-1], (1100, 800), *LOW, PHONE):
-        resize(blank, size)
+        resize(page, size)
         for _ in range(2):
-            blank.locator(".open-more input").evaluate("input => input.click()")
+            page.locator(".open-more input").evaluate("input => input.click()")
             for key in ("Home", "End"):
-                blank.keyboard.press(key)
-                settle(blank)
-                assert blank.evaluate(CUT) == [], (size, key)
-                assert blank.evaluate(COVERED) <= 0, size
+                page.keyboard.press(key)
+                settle(page)
+                assert page.evaluate(CUT) == [], (size, key)
+                assert page.evaluate(COVERED) <= 0, size
                 expect(offered.filter(has_text="Show it")).to_have_count(1)
-        blank.locator("#method input:not(:checked)").first.evaluate("input => input.click()")
-        settle(blank)
-        assert blank.evaluate(CUT) == [], size
+        page.locator("#method input:not(:checked)").first.evaluate("input => input.click()")
+        settle(page)
+        assert page.evaluate(CUT) == [], size
         expect(offered).to_have_count(0)
-        blank.locator(f"#method input[value={method}]").evaluate("input => input.click()")
+        page.locator(f"#method input[value={method}]").evaluate("input => input.click()")
 
 
 CLIPPED = """() => [...document.querySelectorAll(".stills .line")].map((line) => {
@@ -230,12 +214,12 @@ CLIPPED = """() => [...document.querySelectorAll(".stills .line")].map((line) =>
 
 
 @pytest.mark.parametrize("trace", ["story", "opening"])
-def test_still_pictures_show_all_tokens_and_end_with_their_panel(blank, url, trace):
-    go(blank, f"{url}/?trace={trace}")
+def test_still_pictures_show_all_tokens_and_end_with_their_panel(visit, trace):
+    page = visit(f"?trace={trace}")
     for size in (*SIZES, *LOW, PHONE):
-        resize(blank, size)
-        assert blank.evaluate(CLIPPED) == [0, 0, 0], size
-        panel, *pictures = blank.locator("#text, #text .slow, #text .stills .line").evaluate_all(
+        resize(page, size)
+        assert page.evaluate(CLIPPED) == [0, 0, 0], size
+        panel, *pictures = page.locator("#text, #text .slow, #text .stills .line").evaluate_all(
             "parts => parts.map((part) => part.getBoundingClientRect().toJSON())"
         )
         assert max(picture["right"] for picture in pictures) <= panel["right"], size
@@ -245,8 +229,7 @@ def test_still_pictures_show_all_tokens_and_end_with_their_panel(blank, url, tra
 def test_whatever_sets_a_check_is_in_the_first_screen_and_all_tabs_are_in_sight(open_tab):
     page = open_tab("losslessness", size=(1280, 720))
     top, bottom = settled(page, "#lossless-controls")
-    assert top >= 0
-    assert bottom <= 720
+    assert 0 <= top < bottom <= 720
     for width in (360, 390, 820):
         resize(page, (width, 844))
         settled(page, "#tabs")
@@ -264,8 +247,7 @@ def test_the_contents_of_the_experiments_stay_in_sight(open_tab):
         "document.querySelector('#experiments_lab .findings').getBoundingClientRect().top < innerHeight / 2"
     )
     top, bottom = settled(page, "#experiments_lab .contents")
-    assert top >= 0
-    assert bottom <= 720
+    assert 0 <= top < bottom <= 720
 
 
 ADDRESSES = {
@@ -353,27 +335,26 @@ def test_a_tab_is_one_slide_after_another_without_scrolling(open_tab, tab):
             assert fits["smallest"] is None or fits["smallest"] >= SMALLEST, (tab, name, size, fits)
 
 
-def test_a_slide_shows_the_selected_round_and_changes_runs_and_tabs(blank, url):
+def test_a_slide_shows_the_selected_round_and_changes_runs_and_tabs(visit):
     """A projector enlarges the story's rectangle, but not the number by which it scrolls."""
-    resize(blank, SLIDES[0])
-    go(blank, f"{url}/?projector=1&trace=code")
+    page = visit("?projector=1&trace=code", SLIDES[0])
     for number in (13, 3, 9, 0, 12):
-        blank.evaluate("(number) => window.specdec.store.seek(number)", number)
-        settle(blank)
+        page.evaluate("(number) => window.specdec.store.seek(number)", number)
+        settle(page)
         inside = """() => {
           const [story, round] = ["#text .story", "#text .tokens > .selected"].map((each) =>
             document.querySelector(each).getBoundingClientRect());
           return round.top >= story.top - 1 && round.top < story.bottom;
         }"""
-        assert blank.evaluate(inside), number
-    blank.locator("#replay .choose").select_option("wide-tree")
-    blank.wait_for_function("window.specdec.store.state.recorded?.name === 'wide-tree'")
-    to(blank, "Understand", "Race lab")
-    blank.wait_for_selector("#race_lab .lane")
-    blank.locator("#projector .slides").select_option("10,000 races")
-    blank.wait_for_selector("#race_lab .tiles", state="visible")
-    blank.wait_for_selector("#race_lab .lanes", state="hidden")
-    assert serious_findings(blank) == []
+        assert page.evaluate(inside), number
+    page.locator("#replay .choose").select_option("wide-tree")
+    wait_for_state(page, "recorded?.name === 'wide-tree'")
+    to(page, "Understand", "Race lab")
+    page.wait_for_selector("#race_lab .lane")
+    page.locator("#projector .slides").select_option("10,000 races")
+    page.wait_for_selector("#race_lab .tiles", state="visible")
+    page.wait_for_selector("#race_lab .lanes", state="hidden")
+    assert serious_findings(page) == []
 
 
 TWICE = """() => {

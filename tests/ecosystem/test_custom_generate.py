@@ -21,6 +21,7 @@ from transformers.generation import stopping_criteria
 
 import specdec
 from specdec.ecosystem import arguments, processors, wrapped
+from specdec.models.cache import cache_argument
 from specdec.topology import sequence, specinfer
 from tests.helpers.distributions import chi_square_p_value
 from tests.helpers.tiny_checkpoints import VOCAB_SIZE, noisy, tiny_model
@@ -316,7 +317,8 @@ def test_a_text_goes_on_to_its_least_length(pair, name):
 
 def test_further_errors_name_their_argument(pair):
     target, draft = pair
-    cache, other = target(PROMPT).past_key_values, tiny_model("llama", vocab_size=VOCAB_SIZE + 3)
+    argument, other = cache_argument(target), tiny_model("llama", vocab_size=VOCAB_SIZE + 3)
+    cache = target(PROMPT)[argument]
     for message, options in (
         ("attention_mask", {"inputs": ROWS, "attention_mask": MASK.flip(-1), "draft": draft}),
         ("assistant_model", {}),
@@ -324,7 +326,7 @@ def test_further_errors_name_their_argument(pair):
         ("position_ids", {"draft": draft, "position_ids": torch.arange(6)[None] + 3}),
         ("inputs_embeds", {"inputs": None, "inputs_embeds": torch.zeros(1, 3, 32), "draft": draft}),
         ("num_assistant_tokens", {"draft": draft, "num_assistant_tokens": 3, "topology": "auto"}),
-        ("past_key_values", {"inputs": PROMPT.repeat(1, 2), "draft": draft, "past_key_values": cache}),
+        (argument, {"inputs": PROMPT.repeat(1, 2), "draft": draft, argument: cache}),
         ("give tokenizer=", {"draft": other}),
     ):
         with pytest.raises(ValueError, match=message):

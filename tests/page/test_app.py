@@ -3,11 +3,9 @@ show."""
 
 import json
 import re
-import subprocess
 import sys
 import time
 from dataclasses import asdict
-from pathlib import Path
 
 import httpx
 import pytest
@@ -21,9 +19,8 @@ from components.page.settings import TABLE, VisitorSettings
 from components.runs import run, topologies
 from specdec.drafters.catalogue import DRAFTERS
 from specdec.methods import METHODS
+from tests.helpers.processes import printed
 from tests.stress.visitors import free_port
-
-ROOT = Path(app.__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -187,19 +184,10 @@ def test_every_panel_has_a_script(page):
     assert {*page.props} == {*names}
 
 
-def test_scripts_are_public_and_weights_are_not(url):
-    for address in (assets.file_url(assets.MAIN), assets.file_url(assets.PLOTLY), assets.script()):
-        assert httpx.get(f"{url}/{address}").status_code == 200, address
-    private = (assets.ASSETS / "stories" / "target" / "config.json", assets.ASSETS / "results", assets.ASSETS)
-    for path in private:
-        assert httpx.get(f"{url}/{assets.file_url(path)}").status_code == 404
-    for address in ("files/%2e%2e/app.py", "files/v000000000000/%2e%2e/%2e%2e/app.py"):
-        assert httpx.get(f"{url}/{address}").status_code == 404
-
-
 def test_a_browser_keeps_a_script_until_it_changes(url):
-    main = assets.file_url(assets.MAIN)
-    for address, rule in ((assets.script(), "immutable"), (assets.style(), "immutable"), (main, "no-cache")):
+    packed, files = (assets.script(), assets.style()), map(assets.file_url, (assets.MAIN, assets.PLOTLY))
+    rules = dict.fromkeys(packed, "immutable") | dict.fromkeys(files, "no-cache")
+    for address, rule in rules.items():
         first = httpx.get(f"{url}/{address}")
         assert rule in first.headers["cache-control"]
         answer = httpx.get(f"{url}/{address}", headers={"if-none-match": first.headers["etag"]})
@@ -249,8 +237,6 @@ print(len(before), [key for key, value in before.items() if after.get(key) is no
 
 def test_serving_the_page_replaces_no_function_of_the_framework():
     """Gradio, FastAPI, Starlette and uvicorn have the same functions before and after."""
-    command = [sys.executable, "-c", REPLACED]
-    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    number, replaced = process.stdout.splitlines()[-1].split(" ", 1)
+    number, replaced = printed(REPLACED).splitlines()[-1].split(" ", 1)
     assert int(number) > 1000
     assert replaced == "[]"

@@ -45,13 +45,19 @@ def test_menus_offer_everything_once():
     assert catalogue.topology_menu("batch") == [("batch: k alternatives", "batch")]
 
 
+LEGEND, DRAWING = ((ASSETS / "shared" / name).read_text() for name in ("legend.js", "drawing.js"))
+
+
+def marks():
+    """The marks that legends and drawings have."""
+    shapes = re.findall(r"^  (\w+)[:,]", DRAWING[DRAWING.index("export const SHAPES") :], re.MULTILINE)
+    return {*shapes, *re.findall(r'"?([\w-]+)"?: "', re.search(r"SIGNS = (.*);", LEGEND)[1])}
+
+
 @pytest.mark.parametrize("entry", [*METHODS.values(), *map(TOPOLOGIES.get, FIXED)])
 def test_legends_can_draw_every_mark_and_dash(entry):
-    legend, drawing = ((catalogue.SCRIPT.parent / name).read_text() for name in ("legend.js", "drawing.js"))
-    shapes = re.findall(r"^  (\w+)[:,]", drawing[drawing.index("export const SHAPES") :], re.MULTILINE)
-    signs = re.findall(r'"?([\w-]+)"?: "', re.search(r"SIGNS = (.*);", legend)[1])
-    assert entry.mark in {*shapes, *signs}
-    assert re.search(rf'\b{entry.dash}: "', legend)
+    assert entry.mark in marks()
+    assert re.search(rf'\b{entry.dash}: "', LEGEND)
 
 
 def test_the_experiments_draw_the_topologies_that_are_fixed():

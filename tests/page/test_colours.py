@@ -3,7 +3,6 @@ blindness."""
 
 import re
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +10,8 @@ import pytest
 from specdec.figures.looks import colour, sheet
 from specdec.figures.topologies import FIXED, TOPOLOGIES
 from specdec.methods import METHODS
+from tests.conftest import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 HEX = re.compile(r"#(?:[0-9a-fA-F]{8}|[0-9a-fA-F]{6}|[0-9a-fA-F]{3})\b")
 SHEET = "assets/shared/colours.css"
 THEMES = ("light", "dark")

@@ -10,7 +10,7 @@ import torch
 
 import specdec
 from components.compare import run as compare_run
-from components.compare.drafts import LABELS, Drafts, NoisyDraft
+from components.compare.drafts import LABELS, Drafts, noisy
 from components.runs import run, seats, zero_gpu
 from components.runs.lazy import shared
 
@@ -166,15 +166,15 @@ def test_a_stopped_comparison_leaves_its_seat(pairs):
 
 
 def test_a_noisy_draft_scores_with_the_same_errors_everywhere(pair):
-    noisy, plain = NoisyDraft(pair.draft).session(), pair.draft.session()
+    with_errors, plain = noisy(pair.draft).session(), pair.draft.session()
     tokens = torch.tensor([5, 6, 7])
-    for session in (noisy, plain):
+    for session in (with_errors, plain):
         session.prefill([1, 2, 3])
-    errors = noisy.forward(tokens, [-1, 0, 0]) - plain.forward(tokens, [-1, 0, 0])
+    errors = with_errors.forward(tokens, [-1, 0, 0]) - plain.forward(tokens, [-1, 0, 0])
     assert torch.allclose(errors, errors[0].expand_as(errors), atol=1e-4)
     assert errors[0].std().item() == pytest.approx(2, rel=0.1)
-    noisy.commit([0, 2])
-    assert noisy.length == 5
+    with_errors.commit([0, 2])
+    assert with_errors.length == 5
 
 
 def test_a_pair_without_a_draft_still_compares_with_others(pair):

@@ -8,13 +8,13 @@ import pytest
 import app
 from components.experiments import paper
 from components.experiments import views as experiment_views
-from components.page import assets
 from research.experiments.paper import sweep_of
 from research.experiments.summary import summarize
 from research.experiments.sweep import Store
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.phrases import number
 from tests.helpers.distributions import markov_pair
+from tests.page.test_catalogue import marks
 from tests.research.test_experiments import SMALL
 
 SHIPPED = experiment_views.shipped()
@@ -54,10 +54,7 @@ def test_each_shipped_figure_has_intervals_a_sentence_a_table_and_marks_of_its_o
     bars = [trace["error_y"] for trace in traces if "array" in trace.get("error_y", {})]
     assert any(max(bar["array"], default=0) > 0 for bar in bars)
     assert all(min([*bar["array"], *bar["arrayminus"]], default=0) >= 0 for bar in bars)
-    legend, drawing = ((assets.ASSETS / "shared" / name).read_text() for name in ("legend.js", "drawing.js"))
-    shapes = re.findall(r"^  (\w+)[:,]", drawing[drawing.index("export const SHAPES") :], re.MULTILINE)
-    signs = re.findall(r'"?([\w-]+)"?: "', re.search(r"SIGNS = (.*);", legend)[1])
-    assert {trace.get("marker", {}).get("symbol", "circle") for trace in traces} <= {*shapes, *signs}
+    assert {trace.get("marker", {}).get("symbol", "circle") for trace in traces} <= marks()
     lines = [trace for trace in traces if trace["legendgroup"] == trace["name"]]
     looks = [(trace.get("marker", {}).get("symbol"), trace.get("line", {}).get("dash")) for trace in lines]
     looks = [(look, trace.get("line", {}).get("color")) for look, trace in zip(looks, lines, strict=True)]

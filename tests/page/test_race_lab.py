@@ -34,21 +34,13 @@ def noise(races, size, seed=3):
 def verified(method, p, q, log_e, uniforms):
     """The accepted child index of one race, decided by the decoder's own verification."""
     drafted = race_of(log_e).arrivals(q.log()[None], len(p))[0]
-    topology = batch(len(drafted))
-    token_ids = [-1, *drafted]
-    log_p = [p.log()] * len(token_ids)
+    tree = batch(len(drafted)), [-1, *drafted], [p.log()] * (1 + len(drafted))
     if method == "ersd":
-        later = torch.zeros(len(p), dtype=torch.float64)
-        verdict = verify_ersd(topology, token_ids, log_p, torch.stack([log_e, later]))
+        verdict = verify_ersd(*tree, torch.stack([log_e, torch.zeros_like(log_e)]))
     else:
-        verdict = verify_gsd(
-            topology,
-            token_ids,
-            log_p,
-            [q.log()] * len(token_ids),
-            lambda _, index: float(uniforms[index]),
-            lambda _: 0.5,  # the token from the residual is not used
-        )
+        log_q = [q.log()] * (1 + len(drafted))
+        # the token from the residual is not used
+        verdict = verify_gsd(*tree, log_q, lambda _, index: float(uniforms[index]), lambda _: 0.5)
     return verdict.rows[0] - 1 if verdict.rows else len(p)
 
 

@@ -55,7 +55,7 @@ test("a token that is looked at hides nothing, a place in time hides what comes 
 
 const update = (phase, more = {}) => JSON.stringify({ phase, rounds: [], ...more });
 
-test("a live run grows by its updates, and waits behind a recorded one", () => {
+test("a live run grows by its updates around the selected place, and waits behind a recorded one", () => {
   const { setup, rounds } = runs["story.json"];
   store.begin();
   assert.ok(store.isExpecting());
@@ -64,7 +64,11 @@ test("a live run grows by its updates, and waits behind a recorded one", () => {
   store.receive(update("running", { setup, rounds: rounds.slice(0, 1) }));
   store.receive(update("running", { rounds: rounds.slice(1, 2) }));
   assert.equal(state.rounds.length, 2);
-  store.receive(update("done", { rounds: rounds.slice(2) }));
+  assert.equal(state.selected.round, 1);
+  store.seek(0, 1); // a visitor who walks through time stays there while further rounds come
+  store.receive(update("running", { rounds: rounds.slice(2, 4) }));
+  store.receive(update("done", { rounds: rounds.slice(4) }));
+  assert.equal(position(), "0.1");
   assert.deepEqual(state.rounds, rounds);
   assert.equal(state.phase, "done");
   open(runs["wide-tree.json"]);

@@ -14,9 +14,9 @@ import pytest
 
 from components.page.assets import ASSETS, FOLDERS, MAIN, SHEETS
 from specdec.trace import Generation
+from tests.conftest import ROOT
 from tests.core.test_imports import circle
 
-ROOT = Path(__file__).resolve().parents[2]
 PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 OLDEST_NODE = 20
 BIOME = ROOT / "node_modules/@biomejs/biome/bin/biome"

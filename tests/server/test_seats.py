@@ -15,26 +15,24 @@ def line(**changes):
     return Line(lambda: bounds, Queue())
 
 
-def test_places_count_down_and_the_line_keeps_its_order():
+def places(*seats):
+    """The number and the length of the line for these waiting seats."""
+    return [(place.number, place.of) for place in (next(seat.wait()) for seat in seats)]
+
+
+def test_places_count_down_in_order_and_whoever_leaves_the_line_moves_the_others_up():
     queue = line(seats=1)
-    first, second, third = (queue.seat() for _ in range(3))
+    first, second, third, last = (queue.seat() for _ in range(4))
     assert first.seated.is_set()
-    assert [(p.number, p.of) for p in (next(second.wait()), next(third.wait()))] == [(1, 2), (2, 2)]
-    first.__exit__()
-    assert second.seated.is_set()
-    assert list(second.wait()) == []
-    place = next(third.wait())
-    assert (place.number, place.of) == (1, 1)
-
-
-def test_whoever_leaves_the_line_moves_the_others_up():
-    queue = line(seats=1)
-    first, second, third = (queue.seat() for _ in range(3))
+    assert places(second, third, last) == [(1, 3), (2, 3), (3, 3)]
     second.__exit__()
-    assert next(third.wait()).number == 1
+    assert places(third, last) == [(1, 2), (2, 2)]
     first.__exit__()
     assert third.seated.is_set()
-    third.__exit__()
+    assert list(third.wait()) == []
+    assert places(last) == [(1, 1)]
+    for seat in (third, last):
+        seat.__exit__()
     assert queue.num_seated == queue.num_waiting == 0
 
 
@@ -97,8 +95,7 @@ def test_the_next_seat_is_of_the_address_with_the_fewest_and_then_of_the_one_tha
     queue = line(seats=1)
     flood = [queue.seat("flood") for _ in range(6)]
     honest = [queue.seat(name) for name in ("one", "two")]
-    assert [next(seat.wait()).number for seat in honest] == [1, 2]
-    assert next(flood[1].wait()).number == 3
+    assert places(*honest, flood[1]) == [(1, 7), (2, 7), (3, 7)]
     queue.queue._paid["flood"] = 100.0
     flood[0].__exit__()
     assert honest[0].seated.is_set()

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
 from types import SimpleNamespace
 
 import gradio as gr
@@ -18,10 +17,10 @@ import specdec
 from components.page.settings import VisitorSettings
 from components.runs import known_pairs, run, zero_gpu
 from components.visitors import limits
+from tests.conftest import ROOT
 from tests.helpers.tiny_checkpoints import save_checkpoint
 from tests.helpers.tokenizers import trained_tokenizer
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 README = (ROOT / "README.md").read_text()
 LARGEST = 10_000_000
 """A Space wants files larger than this many bytes in large-file storage."""

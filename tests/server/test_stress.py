@@ -155,7 +155,7 @@ PRIVATE = [
 ]
 PATHS = [
     *("/etc/passwd", "../app.py", "app.py", "/proc/self/environ", "\x00", "a" * 5000),
-    *("http://127.0.0.1:1/x", "file:///etc/passwd"),
+    *("http://127.0.0.1:1/x", "file:///etc/passwd", "", "results", "stories/target/config.json"),
     *(str(ROOT / path) for path in PRIVATE),
     *(f"{ROOT}/assets/shared/../../{path}" for path in PRIVATE),
     *(f"{ROOT}/assets/shared/%2e%2e/%2e%2e/{path}" for path in PRIVATE),
@@ -166,7 +166,8 @@ PATHS = [
 def test_nothing_but_the_pages_own_files_is_served(site):
     async def visit(http):
         begins = ("/gradio_api/file=", "/files/")
-        return [await http.get(f"{begin}{quote(path)}") for path in PATHS for begin in begins]
+        paths = [*map(quote, PATHS), "%2e%2e/app.py", "v000000000000/%2e%2e/%2e%2e/app.py"]
+        return [await http.get(begin + path) for path in paths for begin in begins]
 
     for answer in visiting(site, visit):
         assert (answer.status_code, "location" in answer.headers) == (404, False), answer.url

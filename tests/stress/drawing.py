@@ -24,11 +24,10 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
-from tests.conftest import CHROMIUM, FLAGS, SLOW
+from tests.conftest import CHROMIUM, FLAGS, PHONE, SLOW, viewport
 from tests.stress.visitors import PROMPT, options, serving, write
 
-SCREEN = {"width": 1280, "height": 720}
-PHONE = {"width": 390, "height": 844}
+SCREEN = (1280, 720)
 SLOW_LINE = {"offline": False, "latency": 150, "downloadThroughput": 200_000, "uploadThroughput": 90_000}
 """Milliseconds, and bytes per second."""
 LENGTH = 300
@@ -79,6 +78,15 @@ def chromium(pair: str = "stories") -> Iterator[tuple[Browser, str]]:
         browser.close()
 
 
+@contextmanager
+def visiting(browser: Browser, screen: tuple[int, int], patience: float = SLOW) -> Iterator[Page]:
+    """The page of a new visitor. patience: milliseconds until a wait fails."""
+    context = browser.new_context(bypass_csp=True, viewport=viewport(screen))
+    context.set_default_timeout(patience)
+    yield context.new_page()
+    context.close()
+
+
 def opened(page: Page, devtools: CDPSession, address: str) -> dict[str, float]:
     """Measure the first load: the transferred bytes, and the time until something can be read."""
     sizes: list[float] = []
@@ -94,15 +102,11 @@ def opened(page: Page, devtools: CDPSession, address: str) -> dict[str, float]:
 
 def phone(browser: Browser, address: str) -> dict[str, float]:
     """Measure the first load on a slow phone."""
-    context = browser.new_context(bypass_csp=True, viewport=PHONE)
-    context.set_default_timeout(4 * SLOW)
-    page = context.new_page()
-    devtools = context.new_cdp_session(page)
-    devtools.send("Network.emulateNetworkConditions", SLOW_LINE)
-    devtools.send("Emulation.setCPUThrottlingRate", {"rate": 4})
-    figures = opened(page, devtools, address)
-    context.close()
-    return figures
+    with visiting(browser, PHONE, 4 * SLOW) as page:
+        devtools = page.context.new_cdp_session(page)
+        devtools.send("Network.emulateNetworkConditions", SLOW_LINE)
+        devtools.send("Emulation.setCPUThrottlingRate", {"rate": 4})
+        return opened(page, devtools, address)
 
 
 def drawn(page: Page, act: Callable[[], Any]) -> dict[str, float]:
@@ -114,17 +118,14 @@ def drawn(page: Page, act: Callable[[], Any]) -> dict[str, float]:
 
 def visit(browser: Browser, address: str) -> dict[str, dict[str, float]]:
     """One new visitor opens the page, and decodes and plays a run."""
-    context = browser.new_context(bypass_csp=True, viewport=SCREEN)
-    context.set_default_timeout(SLOW)
-    page = context.new_page()
-    figures = {"opened": opened(page, context.new_cdp_session(page), address)}
-    page.goto(f"{address}/?{urlencode(SETUP)}")
-    page.wait_for_function("window.specdec")
-    page.wait_for_timeout(SETTLED)
-    page.evaluate(_WATCH)
-    figures["running"] = drawn(page, lambda: page.evaluate(_GENERATE))
-    figures["playing"] = drawn(page, lambda: page.evaluate(_PLAY, PLAYED))
-    context.close()
+    with visiting(browser, SCREEN) as page:
+        figures = {"opened": opened(page, page.context.new_cdp_session(page), address)}
+        page.goto(f"{address}/?{urlencode(SETUP)}")
+        page.wait_for_function("window.specdec")
+        page.wait_for_timeout(SETTLED)
+        page.evaluate(_WATCH)
+        figures["running"] = drawn(page, lambda: page.evaluate(_GENERATE))
+        figures["playing"] = drawn(page, lambda: page.evaluate(_PLAY, PLAYED))
     return figures | {"phone": phone(browser, address)}
 
 

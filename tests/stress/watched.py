@@ -31,8 +31,8 @@ import torch
 from playwright.sync_api import Page
 
 import specdec
-from tests.conftest import DESKTOP, SLOW, viewport
-from tests.stress.drawing import chromium
+from tests.conftest import DESKTOP
+from tests.stress.drawing import chromium, visiting
 from tests.stress.visitors import PROMPT, RESULTS, Site, Visit, client, write
 
 K = 4
@@ -142,10 +142,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     out = options.out or RESULTS / ("watched.json" if options.pair == "stories" else "watched.smollm2.json")
-    with chromium(options.pair) as (browser, address):
-        context = browser.new_context(bypass_csp=True, viewport=viewport(DESKTOP))
-        context.set_default_timeout(SLOW)
-        write(out, compare(context.new_page(), address, options.pair, options.repeats, options.length))
+    with chromium(options.pair) as (browser, address), visiting(browser, DESKTOP) as page:
+        write(out, compare(page, address, options.pair, options.repeats, options.length))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import Cache, LlamaForCausalLM
+from transformers import Cache, DynamicCache, LlamaForCausalLM
 
 import specdec
 from research.training.records import load, sampled
@@ -21,6 +21,7 @@ from specdec import ModelPair, theory
 from specdec.bench.measure import least_seconds
 from specdec.commands import write_json
 from specdec.learn import scored
+from specdec.models.cache import cache_argument
 from specdec.probs import Sampling
 from specdec.theory import estimate_ersd_acceptance_by_index, estimate_gsd_acceptance_by_index
 
@@ -57,13 +58,16 @@ def measure_cost(models: dict[str, LlamaForCausalLM], times: int) -> dict:
     because other work on the machine only adds time.
     """
 
+    def read(model: LlamaForCausalLM, cache: Cache, tokens: int) -> None:
+        model(torch.ones(1, tokens, dtype=torch.long), use_cache=True, **{cache_argument(model): cache})
+
     def forward(model: LlamaForCausalLM, cache: Cache, tokens: int) -> None:
-        model(torch.ones(1, tokens, dtype=torch.long), past_key_values=cache, use_cache=True)
+        read(model, cache, tokens)
         cache.crop(-tokens)
 
     work: dict[tuple[str, int], Callable[[], None]] = {}
     for name, model in models.items():
-        cache = model(torch.ones(1, 128, dtype=torch.long), use_cache=True).past_key_values
+        read(model, cache := DynamicCache(), 128)
         work |= {(name, n): partial(forward, model, cache, n) for n in TOKENS}
     seconds = least_seconds(work, times, time.perf_counter)
     cost = {name: {n: 1000 * seconds[name, n] for n in TOKENS} for name in models}

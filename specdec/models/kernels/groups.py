@@ -18,6 +18,7 @@ row (token) after the other. Sums stay in memory, as weights fill the registers.
 
     VNNI    `vpdpbusd` adds the products of four inputs in one instruction
     AVX2    `vpmaddubsw` adds pairs of products as int16, which become int32 before they could overflow
+    NEON    `sdot` adds the products of four inputs, if the processor has it
     else    vectors of int32
 """
 
@@ -29,7 +30,7 @@ from numba.extending import intrinsic
 
 from specdec.models.kernels.atomics import floats
 from specdec.models.kernels.layout import GROUP, LANES, PART, QUANTISED, Quantised, rounded_group_bytes
-from specdec.models.kernels.processor import has
+from specdec.models.kernels.processor import dots_signed_bytes, has
 from specdec.models.kernels.vectors import (
     FLOAT,
     I64,
@@ -50,7 +51,8 @@ from specdec.models.kernels.vectors import (
 WIDE = has("avx512vnni")
 VNNI = WIDE or has("avxvnni")
 PAIRED = has("avx2")
-WIDTH = LANES if WIDE or not PAIRED else LANES // 2
+SIGNED = dots_signed_bytes()
+WIDTH = LANES // 4 if SIGNED else LANES // 2 if PAIRED and not WIDE else LANES
 """The number of outputs in a register."""
 AHEAD = 4096
 """Weights are prefetched this many bytes before they are used."""
@@ -201,9 +203,25 @@ def _unpacked(builder, kind, weights, side, vector):
 
 def _dots(builder, kind, weights, place, total):
     """`total` plus the products of weights (four inputs in each vector) and the row's inputs at `place`."""
-    if PAIRED and not VNNI:
-        return _paired_dots(builder, kind, weights, place, total)
-    add = _four_dots if VNNI else _single_dots
+    if VNNI or not (PAIRED or SIGNED):
+        return _sum_of(builder, _four_dots if VNNI else _single_dots, weights, place, total)
+    halves, bits = [(weights, 0)], kind.bits
+    if bits == 8:  # the instructions below take fewer bits
+        bits, low, four = 4, constant(_WORDS, 0x0F0F0F0F), constant(_WORDS, 4)
+        lows = [builder.and_(weight, low) for weight in weights]
+        highs = [builder.and_(builder.lshr(weight, four), low) for weight in weights]
+        halves = [(lows, 0), (highs, 4)]
+    for parts, shift in halves:
+        if SIGNED:
+            part = _sum_of(builder, _signed_dots, parts, place, constant(_WORDS, 0))
+        else:
+            part = _paired_dots(builder, bits, parts, place)
+        total = builder.add(total, builder.shl(part, constant(_WORDS, shift)))
+    return total
+
+
+def _sum_of(builder, add, weights, place, total):
+    """`total` plus the products that `add` adds for each vector of weights."""
     totals = [total, constant(_WORDS, 0)]  # two sums, because each addition waits for the last one to its sum
     for vector, weight in enumerate(weights):
         totals[vector % 2] = add(builder, totals[vector % 2], weight, behind(builder, place, 4 * vector))
@@ -215,6 +233,12 @@ def _four_dots(builder, total, weight, place):
     return call(builder, name, _WORDS, total, weight, _same(builder, place, INT))
 
 
+def _signed_dots(builder, total, weight, place):
+    numbers = builder.bitcast(_same(builder, place, INT), _BYTES)
+    weight = builder.bitcast(weight, _BYTES)
+    return call(builder, "llvm.aarch64.neon.sdot.v4i32.v16i8", _WORDS, total, weight, numbers)
+
+
 def _single_dots(builder, total, weight, place):
     for byte in range(4):
         number = builder.sext(load(builder, behind(builder, place, byte), _BYTE, 1), INT)
@@ -223,24 +247,17 @@ def _single_dots(builder, total, weight, place):
     return total
 
 
-def _paired_dots(builder, kind, weights, place, total):
-    """`_dots` with AVX2, which adds pairs of products as int16. Weights of eight bits are split in halves."""
-    bits, halves = kind.bits, [(weights, 0)]
-    if bits == 8:
-        bits, low, four = 4, constant(_WORDS, 0x0F0F0F0F), constant(_WORDS, 4)
-        lows = [builder.and_(weight, low) for weight in weights]
-        highs = [builder.and_(builder.lshr(weight, four), low) for weight in weights]
-        halves = [(lows, 0), (highs, 4)]
-    most = 32767 // (2 * 127 * ((1 << bits) - 1))
-    for parts, shift in halves:
-        for first in range(0, len(parts), most):
-            pairs = constant(_SHORTS, 0)
-            for vector in range(first, min(first + most, len(parts))):
-                numbers = builder.bitcast(_same(builder, behind(builder, place, 4 * vector), INT), _BYTES)
-                products = builder.bitcast(parts[vector], _BYTES), numbers
-                pairs = builder.add(pairs, call(builder, "llvm.x86.avx2.pmadd.ub.sw", _SHORTS, *products))
-            four = call(builder, "llvm.x86.avx2.pmadd.wd", _WORDS, pairs, constant(_SHORTS, 1))
-            total = builder.add(total, builder.shl(four, constant(_WORDS, shift)))
+def _paired_dots(builder, bits, weights, place):
+    """The products with AVX2, which adds pairs of them as int16. bits: of the weights."""
+    total, most = constant(_WORDS, 0), 32767 // (2 * 127 * ((1 << bits) - 1))
+    for first in range(0, len(weights), most):
+        pairs = constant(_SHORTS, 0)
+        for vector in range(first, min(first + most, len(weights))):
+            numbers = builder.bitcast(_same(builder, behind(builder, place, 4 * vector), INT), _BYTES)
+            products = builder.bitcast(weights[vector], _BYTES), numbers
+            pairs = builder.add(pairs, call(builder, "llvm.x86.avx2.pmadd.ub.sw", _SHORTS, *products))
+        four = call(builder, "llvm.x86.avx2.pmadd.wd", _WORDS, pairs, constant(_SHORTS, 1))
+        total = builder.add(total, four)
     return total
 
 

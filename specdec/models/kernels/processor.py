@@ -23,10 +23,19 @@ def multiplies_and_adds() -> bool:
     return platform.machine().lower() in ("arm64", "aarch64") or has("fma")
 
 
+def dots_signed_bytes() -> bool:
+    """Whether the processor has ARM's `sdot`. LLVM often names no features of these processors."""
+    return has("dotprod") or _name().startswith(("apple-m", "neoverse-"))
+
+
 def description() -> str:
     """Name and features of the processor that Numba compiles for, and the instructions that torch uses."""
-    processor = config.CPU_NAME or binding.get_host_cpu_name()  # type: ignore[attr-defined]
     features = config.CPU_FEATURES  # type: ignore[attr-defined]
     if features is None:
         features = ",".join(name for name, flag in sorted(binding.get_host_cpu_features().items()) if flag)
-    return f"{processor} {features} {torch.backends.cpu.get_cpu_capability()}"
+    return f"{_name()} {features} {torch.backends.cpu.get_cpu_capability()}"
+
+
+def _name() -> str:
+    """LLVM's name of the processor that Numba compiles for."""
+    return str(config.CPU_NAME or binding.get_host_cpu_name())  # type: ignore[attr-defined]

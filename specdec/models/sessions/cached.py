@@ -11,7 +11,15 @@ import torch
 from torch import Tensor
 
 from specdec.devices import upload
-from specdec.models.cache import CHUNK, Masks, StackedCache, TreeCache, cached_tree_masks, tree_masks
+from specdec.models.cache import (
+    CHUNK,
+    Masks,
+    StackedCache,
+    TreeCache,
+    cache_argument,
+    cached_tree_masks,
+    tree_masks,
+)
 from specdec.models.weights import evaluating
 
 if TYPE_CHECKING:
@@ -105,6 +113,7 @@ class TreeSession:
         self._ancestors_only = ancestors_only
         self._switch = switch
         self._cache: TreeCache | StackedCache = self._new_cache()
+        self._cache_argument = cache_argument(model.module)
         self._parents: tuple[int, ...] = ()
 
     def _new_cache(self) -> TreeCache | StackedCache:
@@ -131,7 +140,7 @@ class TreeSession:
             arguments["position_ids"] = upload(positions, token_ids.device)[None]
         # `base_model` leaves out the output layer, because these logits are not needed.
         self.model.module.base_model(
-            input_ids=token_ids[None], past_key_values=self._cache, use_cache=True, **arguments
+            input_ids=token_ids[None], use_cache=True, **{self._cache_argument: self._cache}, **arguments
         )
 
     @inferring
@@ -178,7 +187,7 @@ class TreeSession:
         """
         arguments = self._seen(*pended)
         output = self.model.module(
-            input_ids=token_ids[None], past_key_values=self._cache, use_cache=True, **arguments
+            input_ids=token_ids[None], use_cache=True, **{self._cache_argument: self._cache}, **arguments
         )
         return output.logits[0, :scored].to(self.model.device)
 

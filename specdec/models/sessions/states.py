@@ -38,8 +38,9 @@ REPLACED = ("keys", "values", "indexer_keys", "indexer_position_ids")
 """Tensors of a cache layer that need no copy, as a forward pass replaces them. It may change all others."""
 
 
-OWN_CACHES = ("past_key_values", "cache_params", "state")
-"""Names under which models return their cache; each is also the name of the argument that takes it."""
+OWN_CACHES = ("cache", "past_key_values", "cache_params", "state")
+"""Names under which models return their cache; each is also the name of the argument that takes it. The first
+is the usual one since transformers 5.24."""
 
 
 class State(NamedTuple):
