@@ -13,6 +13,7 @@ from specdec.probs import Sampling, log_probs
 from specdec.race import PositionNoise, Races
 from specdec.topology import Topology, batch, sequence
 from tests.helpers.distributions import markov_pair
+from tests.helpers.sessions import scored
 from tests.helpers.tiny_checkpoints import tiny_model
 
 SAMPLINGS = [*map(Sampling, (1, 0.3, 1e-40, 0)), Sampling(top_k=3), Sampling(top_p=0.7)]
@@ -75,6 +76,4 @@ def test_a_draft_that_lags_far_behind_reads_the_text_in_pieces(lag, monkeypatch)
     logits = answered(ModelDrafter(model, 61, Sampling()).score_root(text_ids))
     assert (sum(pieces), pieces[-1]) == (lag, 1)
     assert max(pieces) <= 256
-    reference = model.session()
-    reference.prefill(text_ids[:-1])
-    assert torch.allclose(logits, reference.forward(torch.tensor(text_ids[-1:]), [-1]), atol=1e-5)
+    assert torch.allclose(logits, scored(model, text_ids[:-1], text_ids[-1:]), atol=1e-5)

@@ -8,7 +8,7 @@ from transformers import GenerationConfig
 from transformers.generation.utils import GenerationMixin
 
 from specdec.ecosystem import arguments, custom_generate
-from tests.ecosystem import test_custom_generate, test_random_requests
+from tests.ecosystem import test_custom_generate, test_processor_memory, test_random_requests
 
 TABLE = (Path(arguments.__file__).parent / "ARGUMENTS.md").read_text()
 ROWS = re.findall(r"^\| `(\w+)` \| (.+?) \| *(\w*) *\|$", TABLE, re.MULTILINE)
@@ -37,7 +37,7 @@ def test_what_the_code_refuses_is_refused_in_the_table():
 
 
 def test_the_test_of_each_argument_is_there():
-    tests = vars(test_custom_generate) | vars(test_random_requests)
+    tests = vars(test_custom_generate) | vars(test_random_requests) | vars(test_processor_memory)
     for name, fate, test in ROWS:
         assert fate.startswith(("works", "refused", "nothing", "this")), name
         assert not test if fate.startswith("nothing") else test in tests, name

@@ -12,7 +12,6 @@ import torch
 from transformers import (
     CompileConfig,
     GenerationConfig,
-    LogitsProcessor,
     StoppingCriteria,
     pipeline,
     set_seed,
@@ -296,11 +295,6 @@ def test_a_prompt_that_would_be_changed_is_refused(talking):
         decoded(talking, **inputs, max_new_tokens=4)
 
 
-def test_the_first_token_can_be_forced(pair):
-    settings = {"do_sample": False, "max_length": 9, "forced_bos_token_id": 9}
-    assert equal(*pair, {"inputs": PROMPT[:, :1]}, **settings)[0, 1] == 9
-
-
 def test_time_ends_a_text(pair, monkeypatch):
     """The text stops at the first token after the time limit, as in transformers. Tokens that a round drafted
     beyond it are dropped."""
@@ -339,30 +333,6 @@ def test_further_errors_name_their_argument(pair):
             target.generate(**{"inputs": PROMPT} | options, custom_generate=ours, max_new_tokens=4)
 
 
-class Remembers(LogitsProcessor):
-    asked = 0
-
-    def __call__(self, input_ids, scores):
-        self.asked += 1
-        scores[:, self.asked % 5] += 3
-        return scores
-
-
-class Caches(LogitsProcessor):
-    """Initialises itself at its first call, and stores its answers by their text."""
-
-    width = None
-
-    def __init__(self):
-        self.likes = {}
-
-    def __call__(self, input_ids, scores):
-        self.width = self.width or scores.shape[-1]
-        for row, text in enumerate(map(tuple, input_ids.tolist())):
-            scores[row, self.likes.setdefault(text, sum(text) % self.width)] += 8
-        return scores
-
-
 @pytest.mark.parametrize("changes", [{}, {"repetition_penalty": 1.1}], ids=["native", "processed"])
 def test_prompt_lookup_drafts_from_the_text(pair, changes):
     target, _ = pair
@@ -373,20 +343,6 @@ def test_prompt_lookup_drafts_from_the_text(pair, changes):
     (row,) = output.acceptance
     assert row.num_drafted > 0
     assert len(row.rate_by_position) <= 3
-
-
-def test_processors_with_a_memory_are_refused(pair):
-    call, calls = partial(decoded, pair, PROMPT, max_new_tokens=4), [0]
-    with pytest.raises(ValueError, match=r"logits_processor \(Remembers\) gives other scores"):
-        call(logits_processor=[Remembers()], max_new_tokens=1)
-    with pytest.raises(ValueError, match=r"\(PrefixConstrainedLogitsProcessor\) gives other scores"):
-        call(prefix_allowed_tokens_fn=lambda row, ids: calls.append(0) or [3 + len(calls) % 5])
-
-
-@pytest.mark.parametrize("changes", [{}, {"repetition_penalty": 1.5}], ids=["alone", "beside"])
-def test_own_processors_are_applied_row_by_row(pair, changes):
-    settings = {"do_sample": False, "max_new_tokens": 12, "pad_token_id": 0, **changes}
-    equal(*pair, {"inputs": ROWS, "attention_mask": MASK}, logits_processor=[Caches()], **settings)
 
 
 def test_a_draft_that_is_padded_otherwise_needs_the_tokenizer_of_both(talking):

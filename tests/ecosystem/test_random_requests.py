@@ -5,7 +5,7 @@ import random
 
 import pytest
 import torch
-from transformers import LogitsProcessor
+from transformers import LogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 import specdec
 from specdec.topology import batch, sequence, specinfer
@@ -15,12 +15,19 @@ EOS = 2
 REQUESTS = 40
 
 
-class Biased(LogitsProcessor):
-    """A user's own processor: it prefers a token that depends on the row's place and on the last token."""
+class Caches(LogitsProcessor):
+    """A user's own processor. It prefers a token that depends on the row's place and text. It initialises
+    itself at its first call, and stores its answers."""
+
+    width = None
+
+    def __init__(self):
+        self.likes = {}
 
     def __call__(self, input_ids, scores):
-        rows = torch.arange(len(scores))
-        scores[rows, (input_ids[:, -1] + 3 * rows + 1) % 40] += 4
+        self.width = self.width or scores.shape[-1]
+        for row, text in enumerate(map(tuple, input_ids.tolist())):
+            scores[row, self.likes.setdefault((row, text), (sum(text) + row) % self.width)] += 8
         return scores
 
 
@@ -42,7 +49,7 @@ OPTIONS = {
     "remove_invalid_values": lambda rng: True,
     "prefix_allowed_tokens_fn": lambda rng: lambda row, ids: [EOS, *range(3 + row, 30, 1 + int(ids[-1]) % 3)],
     "watermarking_config": lambda rng: {"bias": 2.5, "seeding_scheme": rng.choice(["lefthash", "selfhash"])},
-    "logits_processor": lambda rng: [Biased()],
+    "logits_processor": lambda rng: [Caches(), RepetitionPenaltyLogitsProcessor(1.5)],
 }
 WARPERS = {
     "temperature": lambda rng: rng.choice([0.3, 0.8, 1.5]),
@@ -70,7 +77,7 @@ def random_request(rng, only=None):
     request = {
         "input_ids": torch.tensor([[0] * (width - len(text)) + text for text in texts]),
         "attention_mask": torch.tensor([[0] * (width - len(text)) + [1] * len(text) for text in texts]),
-        "max_new_tokens": rng.randint(6, 14),
+        "max_length": width + rng.randint(6, 14),
         "pad_token_id": 1,
         "do_sample": not only and rng.random() < 0.4,
     }

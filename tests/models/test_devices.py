@@ -11,28 +11,23 @@ from specdec.models import HFModel, batching
 from specdec.models.kernels import compiled
 from specdec.models.lean import LeanDecoder
 from specdec.models.requests import Request
+from specdec.models.selfcheck import SCRIPTS
 from tests.helpers.tiny_checkpoints import tiny_model
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "qwen3", "mpt", "mamba", "lfm2"])
 def test_a_session_makes_its_tensors_on_the_model_s_device(family):
-    """Prefill, two forward passes and a commit, for each kind of session that the self-check chose."""
+    """The self-check's own script, for each kind of session that the self-check chose."""
     model = HFModel(tiny_model(family)).to("meta")
     session = model.session()
     session.prefill([1, 2, 3])
-    if model.capability == "ar":
-        tokens, parents, committed = [[4], [5]], [[-1], [-1]], [[0], [0]]
-    elif model.capability == "sequence":
-        tokens, parents, committed = [[4, 5], [6]], [[-1, 0], [1]], [[], [0, 1]]
-    else:
-        tokens, parents, committed = [[4, 5], [6, 7]], [[-1, -1], [0, 1]], [[], [1, 3]]
-    for number in range(2):
-        device = "cpu" if model.capability == "ar" else "meta"  # these sessions keep their text on the host
-        logits = session.forward(torch.tensor(tokens[number], device=device), parents[number])
-        assert (logits.device.type, tuple(logits.shape)) == ("meta", (len(tokens[number]), model.vocab_size))
-        if committed[number]:
-            session.commit(committed[number])
-    assert session.length == 5
+    device = "cpu" if model.capability == "ar" else "meta"  # these sessions keep their text on the host
+    for parents, committed in SCRIPTS[model.capability]:
+        logits = session.forward(torch.full((len(parents),), 4, device=device), parents)
+        assert (logits.device.type, logits.shape) == ("meta", (len(parents), model.vocab_size))
+        if committed is not None:
+            session.commit(committed)
+    assert session.length == 3 + sum(len(committed or ()) for _, committed in SCRIPTS[model.capability])
 
 
 def test_a_tensor_on_another_device_would_be_noticed():

@@ -27,6 +27,7 @@ from specdec.models.gguf.weights import config_of
 from specdec.models.kernels import compiled, layout
 from specdec.models.source import find_source
 from specdec.private_cache import private_folder
+from tests.models.test_gguf_tokenizer import MERGES, TOKENS
 
 SIZES = {
     "vocab_size": 300,
@@ -67,19 +68,11 @@ def model_of(architecture, tied=True, **options):
     return kind(config(**SIZES | ids | options, head_dim=16, tie_word_embeddings=tied)).eval()
 
 
-def tokens():
-    """Byte-level BPE: 256 bytes, and some merges."""
-    from tokenizers.pre_tokenizers import ByteLevel
-
-    letters = sorted(ByteLevel.alphabet())
-    merges = [(a, b) for a in "abcdefg" for b in "stuvwx"][: SIZES["vocab_size"] - 256 - 2]
-    strings = letters + ["".join(pair) for pair in merges]
-    return ["<|end|>", "<|user|>", *strings], [" ".join(pair) for pair in merges]
-
-
 def written(path, model, kind="F32", **options):
-    template = "{% for m in messages %}<|user|>{{ m['content'] }}{% endfor %}"
-    return write(path, model, *tokens(), kind=kind, chat_template=template, **options)
+    template = "{% for m in messages %}<|turn|>{{ m['content'] }}{% endfor %}"
+    count = SIZES["vocab_size"]
+    tokens, merges = TOKENS[:count], MERGES[: count - 258]  # two special tokens and 256 bytes come first
+    return write(path, model, tokens, merges, kind=kind, chat_template=template, **options)
 
 
 def logits(module):
@@ -102,7 +95,7 @@ def test_a_file_gives_the_logits_of_the_model_it_was_written_from(tmp_path, arch
     assert type(pair.target.module) is type(model)
     assert (have - want).abs().max() < 1e-5 * want.abs().max()  # it was not rounded
     assert pair.tokenizer.decode(pair.encode("a cat, ü")) == "a cat, ü"
-    assert pair.chat_text("Hi").startswith("<|user|>Hi")
+    assert pair.chat_text("Hi").startswith("<|turn|>Hi")
     assert 0 in pair.eos_ids
 
 
@@ -122,7 +115,7 @@ def test_numbers_that_are_not_quantised_are_those_that_gguf_reads(kind):
     assert np.array_equal(rows_of(data, kind), want, equal_nan=True)
 
 
-def test_a_file_is_converted_once_and_a_damaged_conversion_again(tmp_path):
+def test_a_file_is_converted_once_and_a_damaged_or_missing_conversion_again(tmp_path):
     path = written(tmp_path / "model.gguf", model_of("llama"))
     steps = []
     with ThreadPoolExecutor(4) as pool:  # several processes that start for the first time
@@ -132,11 +125,19 @@ def test_a_file_is_converted_once_and_a_damaged_conversion_again(tmp_path):
     assert len(steps) == len(read_header(path).tensors)
     assert not [each for each in folder.parent.iterdir() if each.name.startswith(".new")]
     assert all(file.stat().st_mode & 0o077 == 0 for file in folder.iterdir())
-    for damage in (b"", b"x" * 100):
-        (folder / "model.safetensors").write_bytes(damage)
+    weights = folder / "model.safetensors"
+    for damage in (
+        lambda: weights.write_bytes(b""),
+        lambda: weights.write_bytes(b"x" * 100),
+        lambda: (shutil.rmtree(folder), folder.write_text("no folder")),
+        lambda: shutil.rmtree(folder.parent.parent),
+    ):
+        damage()
         assert not cached_folders.whole(folder)
-        assert cached_folders.whole(find_source(path).fetch())
+        assert find_source(path).fetch() == folder
+        assert cached_folders.whole(folder)
     specdec.load_pair(path)
+    assert folder.parent.stat().st_mode & 0o077 == 0
 
 
 def refusal(path):
@@ -381,14 +382,3 @@ def test_a_file_that_is_replaced_while_it_is_read_is_never_stored(tmp_path):
     with pytest.raises(ValueError, match=r"model\.gguf' was replaced while it was read"):
         model.fetch()
     assert find_source(path).fetch().is_dir()
-
-
-def test_a_cache_that_was_emptied_or_holds_a_file_instead_of_a_folder_is_made_again(tmp_path):
-    path = written(tmp_path / "model.gguf", model_of("llama"))
-    folder = find_source(path).fetch()
-    shutil.rmtree(folder)
-    folder.write_text("no folder")
-    assert find_source(path).fetch().is_dir()
-    shutil.rmtree(folder.parent.parent)
-    assert find_source(path).fetch().is_dir()
-    assert folder.parent.stat().st_mode & 0o077 == 0

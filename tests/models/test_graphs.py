@@ -23,10 +23,10 @@ from specdec.models.requests import Request
 from specdec.models.selfcheck import relative_error
 from specdec.topology import sequence
 from tests.helpers.processes import printed
+from tests.helpers.sessions import Replay, random_line, random_tree
 from tests.helpers.texts import together_as_alone
 from tests.helpers.tiny_checkpoints import tiny_model
 from tests.models.test_lean import qwen2
-from tests.models.test_models import Replay, random_line, random_tree
 
 fused = pytest.importorskip("specdec.models.fused", reason="this machine has no Triton")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -66,9 +66,11 @@ def played(model, seed, rounds=12 if DEVICE == "cuda" else 3):
 
 @pytest.mark.parametrize(("family", "chosen"), [("llama", 34), ("qwen3", 14), ("mistral", 25)])
 def test_random_trees_have_the_logits_of_launched_kernels(family, chosen):
-    """Interpreted kernels take seconds. With these seeds they meet prompts of 1, 250 and 300 tokens, and wide
-    and deep trees."""
+    """Interpreted kernels take seconds, so only one family has two layers, which differ in their place in the
+    cache. With these seeds, kernels meet prompts of 1, 250 and 300 tokens, and wide and deep trees."""
     changes = {"sliding_window": None} if family == "mistral" else {}
+    if DEVICE == "cpu" and family != "llama":
+        changes["num_hidden_layers"] = 1
     model, launched = (model_of(family, captures, **changes) for captures in (True, False))
     for seed in range(4) if DEVICE == "cuda" else [chosen]:
         have, want = (played(each, seed)[1].cpu() for each in (model, launched))

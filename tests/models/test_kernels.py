@@ -31,10 +31,10 @@ from specdec.models.kernels.product import product
 from specdec.models.selfcheck import relative_error
 from specdec.models.sessions.own_forward import CompiledSession, LeanSession
 from specdec.private_cache import VARIABLE
+from tests.helpers.sessions import Replay, scored
 from tests.helpers.texts import endless, together_as_alone
 from tests.helpers.tiny_checkpoints import tiny_model
 from tests.models.test_lean import MODELS
-from tests.models.test_models import Replay
 
 pytest.importorskip("numba")
 
@@ -174,10 +174,8 @@ def test_half_precision_is_summed_in_float32(dtype, changes, kind):
     for linear in exact.modules():
         if isinstance(linear, torch.nn.Linear) and kind == PAIRS:
             linear.register_forward_pre_hook(lambda _, inputs: (inputs[0].bfloat16().float(),))
-    session = model.session()
-    session.prefill([3, 4, 5])
     with torch.inference_mode():
-        have = session.forward(torch.tensor([6]), [-1])
+        have = scored(model, [3, 4, 5], [6])
         want = exact(input_ids=torch.tensor([[3, 4, 5, 6]])).logits[0, -1:]
     # a number between two bfloat16 numbers may be rounded differently
     bound = 2e-3 if kind == PAIRS else 2e-5

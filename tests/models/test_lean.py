@@ -17,8 +17,8 @@ from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import relative_error
 from specdec.models.sessions.cached import TreeSession
 from specdec.models.sessions.own_forward import LeanSession
+from tests.helpers.sessions import Replay, scored
 from tests.helpers.tiny_checkpoints import tiny_config, tiny_model
-from tests.models.test_models import Replay
 
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 256}
 
@@ -86,10 +86,9 @@ def test_packed_and_transposed_weights_score_what_plain_ones_do(make, monkeypatc
     for room, transposed in ((0, False), (1 << 30, False), (1 << 30, True)):
         monkeypatch.setattr(free_memory, "free", lambda _, room=room: room)
         monkeypatch.setattr(lean, "better_transposed", lambda *_, transposed=transposed: transposed)
-        session = HFModel(make()).session()
-        assert type(session) is LeanSession
-        session.prefill([3, 4, 5])
-        rows.append(session.forward(torch.tensor([6, 7]), [-1, -1]))
+        model = HFModel(make())
+        assert type(model.session()) is LeanSession
+        rows.append(scored(model, [3, 4, 5], [6, 7], [-1, -1]))
     for other in rows[1:]:
         # the two paths use different operations; otherwise nothing would be compared
         assert not torch.equal(rows[0], other)
@@ -111,10 +110,8 @@ def logits() -> list[float]:
     """Sums of logits of both models of the embedded pair."""
     pair, sums = specdec.load_pair("stories"), []
     for model in (pair.target, pair.draft):
-        session = model.session()
-        session.prefill([3, 4, 5])
         for count in (1, 2, 5):
-            rows = session.forward(torch.arange(6, 6 + count), [-1] * count)
+            rows = scored(model, [3, 4, 5], range(6, 6 + count), [-1] * count)
             sums += rows.double().sum(1).tolist()
     return sums
 

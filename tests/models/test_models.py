@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from functools import cache
 
 import pytest
@@ -17,6 +16,7 @@ from specdec.models.sessions.cached import SequenceSession
 from specdec.models.sessions.own_forward import CompiledSession
 from specdec.models.sessions.plain import PlainSession
 from specdec.topology import batch, sequence, specinfer
+from tests.helpers.sessions import Replay, random_line, random_tree, scored
 from tests.helpers.texts import ersd_as_plain
 from tests.helpers.tiny_checkpoints import (
     FAMILIES,
@@ -33,73 +33,6 @@ STATES = ("lfm2", "qwen3_next", "mamba2")
 LIMITS = {torch.float64: 1e-10, torch.float32: 2e-5}
 # Softmax in float32, whatever the dtype of the model.
 SINGLE_PRECISION_INSIDE = {"gemma2": 1e-6}
-
-
-class Replay:
-    """A session, with the token sequences of its nodes, from which its expected scores follow."""
-
-    def __init__(self, model: HFModel, seed: int, prefix: int):
-        self.rng = random.Random(seed)
-        self.model = model
-        self.session = model.session()
-        self.committed = self._tokens(prefix)
-        for part in (self.committed[: prefix // 2], self.committed[prefix // 2 :]):
-            self.session.prefill(part)
-        self.pending: list[list[int]] = []
-
-    def forward(self, parents: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits [n, V] of the session, and of plain forward passes over each token sequence."""
-        have = self.advance(parents)
-        assert have.shape == (len(parents), self.model.vocab_size)
-        return have, torch.stack([self.plain(line) for line in self.pending[-len(parents) :]])
-
-    def advance(self, parents: list[int]) -> torch.Tensor:
-        """Logits [n, V] of the session."""
-        tokens = self._tokens(len(parents))
-        for token, parent in zip(tokens, parents, strict=True):
-            above = self.pending[parent] if parent >= 0 else self.committed
-            self.pending.append([*above, token])
-        return self.session.forward(torch.tensor(tokens), parents)
-
-    def commit(self, nodes: list[int]) -> None:
-        self.session.commit(nodes)
-        self.committed = self.pending[nodes[-1]] if nodes else self.committed
-        self.pending = []
-        assert self.session.length == len(self.committed)
-
-    def largest_error(self, rounds: int, most_accepted: int = 99) -> float:
-        """The largest error in random rounds of one to three forward passes over what the model can score."""
-        errors, capability = [], self.model.capability
-        for _ in range(rounds):
-            parents: list[int] = []
-            for _ in range(1 if capability == "ar" else self.rng.randrange(1, 4)):
-                first, more = len(parents), 1 if capability == "ar" else self.rng.randrange(1, 6)
-                chain = list(range(first - 1, first - 1 + more))
-                parents += random_tree(self.rng, more, first) if capability == "tree" else chain
-                errors.append(relative_error(*self.forward(parents[first:])))
-            self.commit(random_line(self.rng, parents)[:most_accepted])
-        return max(errors)
-
-    @torch.inference_mode()
-    def plain(self, line: list[int]) -> torch.Tensor:
-        return self.model.module(input_ids=torch.tensor([line]), use_cache=False).logits[0, -1]
-
-    def _tokens(self, n: int) -> list[int]:
-        return [self.rng.randrange(3, VOCAB_SIZE) for _ in range(n)]
-
-
-def random_tree(rng: random.Random, nodes: int, first: int = 0) -> list[int]:
-    """Parents of `nodes` more nodes after `first` pending ones. Earlier nodes are likelier."""
-    return [rng.randrange(-1, node) if node else -1 for node in range(first, first + nodes)]
-
-
-def random_line(rng: random.Random, parents: list[int]) -> list[int]:
-    """A path from the prefix to a random node, or none."""
-    node, line = rng.randrange(-1, len(parents)), []
-    while node >= 0:
-        line.append(node)
-        node = parents[node]
-    return line[::-1]
 
 
 @cache
@@ -252,12 +185,7 @@ def test_a_saved_model_loads_and_scores_the_same(tmp_path, family):
     folder = save_checkpoint(tmp_path / family, family)
     model = load_hf_model(folder, device="cpu")
     fresh = HFModel(tiny_model(family))
-    rows = []
-    for each in (model, fresh):
-        session = each.session()
-        session.prefill([3, 4, 5])
-        rows.append(session.forward(torch.tensor([6]), [-1]))
-    assert relative_error(*rows) < 1e-5
+    assert relative_error(*(scored(each, [3, 4, 5], [6]) for each in (model, fresh))) < 1e-5
     assert (model.capability, model.dtype) == (fresh.capability, torch.float32)
     assert model.name == "/".join(folder.parts[-2:])
 
@@ -295,11 +223,10 @@ def test_the_embedded_pair_loads_offline_in_float32_and_takes_trees(pair):
     assert (pair.target.capability, pair.draft.capability) == ("tree", "tree")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_ersd_on_the_embedded_pair_is_drafter_invariant(dtype):
-    """Also in bfloat16, in which rounding once made two of three texts differ: now nothing depends on the
-    tree."""
-    pair = specdec.load_pair("stories", device="cpu", dtype=dtype)
+def test_ersd_on_the_embedded_pair_is_drafter_invariant_in_bfloat16():
+    """Rounding once made two of three texts differ: now nothing depends on the tree. `test_processors.py` has
+    float32."""
+    pair = specdec.load_pair("stories", device="cpu", dtype="bfloat16")
     trees = (sequence(4), batch(4), specinfer(8), "auto")
     for seed, temperature in enumerate((0.0, 0.8, 1.0)):
         ersd_as_plain(pair, "Once upon a time", trees, [seed], max_new_tokens=80, temperature=temperature)

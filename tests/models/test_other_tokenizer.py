@@ -38,6 +38,7 @@ from tests.helpers.distributions import (
     first_tokens,
     random_table,
 )
+from tests.helpers.sessions import scored
 from tests.helpers.texts import endless, ersd_as_plain, together_as_alone
 from tests.helpers.tiny_checkpoints import save_checkpoint, tiny_model
 from tests.helpers.tokenizers import SPACE, TRAINED, bytes_in_python, trained_tokenizer
@@ -161,9 +162,7 @@ def test_without_renormalising_q_the_distribution_is_another(method):
 
 def test_q_is_the_drafts_distribution_on_shared_strings_renormalised():
     pair = letters_pair()
-    session = pair.draft.session()
-    session.prefill(pair.encode("ac"))
-    logits = session.forward(torch.tensor(pair.encode("b")), [-1])[0]
+    [logits] = scored(pair.draft, pair.encode("ac"), pair.encode("b"))
     # the draft reads "acb" as "a" and "cb"
     law = pair.draft.draft.log_table.exp()[THEIRS.index("cb")]
     shared = {token: float(law[THEIRS.index(token)]) for token in OURS if token in THEIRS}
@@ -172,11 +171,10 @@ def test_q_is_the_drafts_distribution_on_shared_strings_renormalised():
     torch.testing.assert_close(logits.softmax(-1), torch.tensor(expected, dtype=logits.dtype))
 
 
-def bytes_tokenizer(order, seed):
-    """Every byte is a token, with another id in each order. So each text has only one tokenization."""
-    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
-    random.Random(seed).shuffle(alphabet)
-    vocabulary = {token: i for i, token in enumerate(alphabet if order else sorted(alphabet))}
+def bytes_tokenizer(alphabet):
+    """Every byte is a token, with its place in this alphabet as its id. So each text has only one
+    tokenization."""
+    vocabulary = {token: i for i, token in enumerate(alphabet)}
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, []))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
@@ -187,13 +185,13 @@ def bytes_tokenizer(order, seed):
 @pytest.mark.parametrize("capability", ["tree", "sequence"])
 def test_the_target_under_other_ids_is_always_accepted(method, drafter, capability):
     """The draft's q is p at every node, so contexts, caches and matched ids are right in every round."""
-    ours, theirs = bytes_tokenizer(False, 0), bytes_tokenizer(True, 1)
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    ours, theirs = bytes_tokenizer(alphabet), bytes_tokenizer([*alphabet[100:], *alphabet[:100]])
     letters = [ours.get_vocab()[each] for each in "abcdefghij.,ĠĊ"]
     table = torch.zeros(256, 256, dtype=torch.float64)
     table[:, letters] = random_table(256, 1, seed=3)[:, : len(letters)]
     table /= table.sum(-1, keepdim=True)
-    to_ours = [ours.get_vocab()[token] for token, _ in sorted(theirs.get_vocab().items(), key=lambda x: x[1])]
-    draft = MarkovModel(table[to_ours][:, to_ours], "same")
+    draft = MarkovModel(table.roll((-100, -100), (0, 1)), "same")
     draft.capability = capability
     pair = specdec.ModelPair(MarkovModel(table, "target"), draft, ours, theirs)
     topology = sequence(4) if capability == "sequence" or drafter else specinfer(8)
@@ -295,12 +293,16 @@ def test_the_draft_reads_the_targets_chat_template_without_tokens_that_it_lacks(
         ersd_as_plain(pair, prompt, [sequence(3)], [1], drafter=drafter, max_new_tokens=80)
 
 
+def reader_of(target, draft):
+    """The reader of texts of the target's tokenizer for a draft with this one."""
+    return Retokenizer(Strings.of(target), Strings.of(draft), target, draft, len(draft))
+
+
 def test_a_text_is_read_alike_in_every_division_into_pieces(kinds):
     chance = random.Random(0)
     text = "Once upon a time,\n\nthe café: 日本語の本を読む。🙂 didn't — " * 3 + "x" * 200 + " end"
     for target, draft in PAIRS:
-        strings = Strings.of(kinds[target]), Strings.of(kinds[draft])
-        reader = Retokenizer(*strings, kinds[target], kinds[draft], len(kinds[draft]))
+        reader = reader_of(kinds[target], kinds[draft])
         ids = kinds[target](text)["input_ids"]
         ids += [chance.randrange(len(kinds[target])) for _ in range(60)]
         context, pieces = reader.after(reader.start, ids), reader.start
@@ -312,13 +314,11 @@ def test_a_text_is_read_alike_in_every_division_into_pieces(kinds):
 
 @pytest.mark.parametrize("draft", ["byte-level", "metaspace", "byte fallback", "wordpiece", PYTHON])
 def test_a_text_becomes_the_drafts_own_tokenization(kinds, draft):
-    text, target = "Once upon a time, the cat's friends didn't like 12 pears.", "byte-level"
-    if draft == target:
-        target = "byte fallback"
-    strings = Strings.of(kinds[target]), Strings.of(kinds[draft])
-    reader = Retokenizer(*strings, kinds[target], kinds[draft], len(kinds[draft]))
-    context = reader.after(reader.start, kinds[target](text, add_special_tokens=False)["input_ids"])
-    assert list(reader.ids(context)) == kinds[draft](text, add_special_tokens=False)["input_ids"]
+    text = "Once upon a time, the cat's friends didn't like 12 pears."
+    ours, theirs = kinds["byte fallback" if draft == "byte-level" else "byte-level"], kinds[draft]
+    reader = reader_of(ours, theirs)
+    context = reader.after(reader.start, ours(text, add_special_tokens=False)["input_ids"])
+    assert list(reader.ids(context)) == theirs(text, add_special_tokens=False)["input_ids"]
 
 
 def test_special_added_and_padded_tokens_are_matched_by_what_they_are(kinds):

@@ -30,6 +30,7 @@ from specdec.models.packed_file import EMBEDDING
 from specdec.models.selfcheck import relative_error
 from specdec.theory import total_variation
 from specdec.topology import Topology
+from tests.helpers import sessions
 from tests.helpers.file_blocks import block_size, random_blocks
 from tests.helpers.processes import printed
 from tests.helpers.texts import endless, ersd_as_plain, together_as_alone
@@ -103,9 +104,7 @@ def unpacked(path):
 
 def scored(model, ids=IDS, parents=None):
     """Logits of all tokens but the first, which is prefilled. parents: of the nodes; None for a line."""
-    session = model.session()
-    session.prefill(ids[:1])
-    return session.forward(torch.tensor(ids[1:]), range(-1, len(ids) - 2) if parents is None else parents)
+    return sessions.scored(model, ids[:1], ids[1:], parents)
 
 
 @pytest.mark.parametrize(("architecture", "kinds", "sizes"), MODELS.values(), ids=list(MODELS))

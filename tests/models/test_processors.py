@@ -16,6 +16,7 @@ from specdec.race.exponentials import log_exponentials
 from specdec.race.splitmix import blocks
 from specdec.topology import batch, sequence
 from tests.helpers.processes import printed
+from tests.helpers.sessions import scored
 from tests.helpers.tiny_checkpoints import tiny_model
 
 pytest.importorskip("numba")
@@ -61,9 +62,8 @@ def digest(tensor):
 def logits(module, length):
     """Of a tree behind a prompt, which may be longer than a block of any sum."""
     vocab_size = module.config.vocab_size
-    session = COMPILED.on(unchecked(module, "", torch.device("cpu"), vocab_size)).session()
-    session.prefill([(17 + 7919 * i) % vocab_size for i in range(length)])
-    return session.forward(torch.arange(5), [-1, 0, 0, 1, 3])
+    model = COMPILED.on(unchecked(module, "", torch.device("cpu"), vocab_size))
+    return scored(model, [(17 + 7919 * i) % vocab_size for i in range(length)], range(5), [-1, 0, 0, 1, 3])
 
 
 def bits():

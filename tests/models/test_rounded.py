@@ -94,15 +94,19 @@ def test_a_rounded_draft_changes_no_text_and_its_target_keeps_its_bits(tmp_path)
 
 def test_a_folder_is_rounded_once_and_again_after_damage_or_a_change(tmp_path, monkeypatch):
     path = folder(tmp_path / "model")
-    first = scored(specdec.load_pair(path, dtype="int4").target, IDS[:4])
+
+    def logits():
+        return scored(specdec.load_pair(path, dtype="int4").target, IDS[:4])
+
+    first = logits()
     with monkeypatch.context() as patched:
         patched.setattr("specdec.models.rounded_folder.write_packed", None)
-        assert torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4]))
+        assert torch.equal(first, logits())
     (cache_folder,) = (each for each in cached_folders._cache().iterdir() if each.is_dir())
     (cache_folder / FILE).write_bytes((cache_folder / FILE).read_bytes()[:-1])
-    assert torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4]))
+    assert torch.equal(first, logits())
     folder(path, num_hidden_layers=1)
-    assert not torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4]))
+    assert not torch.equal(first, logits())
     assert sum(each.is_dir() for each in cached_folders._cache().iterdir()) == 1
 
 

@@ -11,30 +11,20 @@ import torch
 import specdec
 from specdec.models import HFModel
 from specdec.models.selfcheck import relative_error
-from specdec.models.weights import evaluating
+from tests.helpers import sessions
 from tests.helpers.tiny_checkpoints import tiny_model
 
 PROMPT = [3, 4, 5, 6]
 
 
 def scored(model: HFModel) -> torch.Tensor:
-    """Logits of a session with two branches after a short text."""
-    session = model.session()
-    session.prefill(PROMPT)
-    if model.capability == "tree":
-        return session.forward(torch.tensor([7, 8]), [-1, -1])
-    return session.forward(torch.tensor([7]), [-1])
-
-
-def plainly(model: HFModel) -> torch.Tensor:
-    """The logits of the module's own forward passes, in evaluation mode."""
-    with torch.inference_mode(), evaluating(model.module):
-        lines = [[*PROMPT, 7], [*PROMPT, 8]][: 2 if model.capability == "tree" else 1]
-        return torch.cat([model.module(torch.tensor([line])).logits[:, -1] for line in lines])
+    """Logits after a short text."""
+    return sessions.scored(model, PROMPT, [7])
 
 
 def agree(model: HFModel, limit: float = 2e-5) -> bool:
-    return relative_error(scored(model).float(), plainly(model).float()) < limit
+    """Whether a session's logits are those of the module's own forward passes."""
+    return sessions.Replay(model, seed=0, prefix=4).largest_error(1) < limit
 
 
 @torch.enable_grad()
@@ -58,6 +48,23 @@ def forward_of_its_own(module):
     part.forward = lambda x: 2 * type(part).forward(part, x)
 
 
+class Adapted(torch.nn.Module):
+    """A large and a small matrix in a hand-written layer without a `weight`."""
+
+    def __init__(self, linear):
+        super().__init__()
+        self.linear, self.down = linear, torch.nn.Linear(linear.in_features, 2, bias=False)
+        self.up = torch.nn.Linear(2, linear.out_features, bias=False)
+
+    def forward(self, x):
+        return self.linear(x) + self.up(self.down(x))
+
+
+def adapted(module):
+    for layer in module.model.layers:
+        layer.self_attn.q_proj = Adapted(layer.self_attn.q_proj)
+
+
 OTHER_WEIGHTS = tiny_model("llama", seed=1).state_dict()
 CHANGES = {
     "of which torch counts no change": lambda m: [each.data.mul_(1.1) for each in m.parameters()],
@@ -73,35 +80,34 @@ CHANGES = {
 FOREIGN = {
     "one other scaling": lambda m: setattr(m.model.layers[1].self_attn, "scaling", 3.0),
     "a forward of its own": forward_of_its_own,
+    "layers without a weight": adapted,
     "a hook": lambda m: m.model.layers[0].register_forward_hook(lambda module, inputs, output: output * 1.5),
 }
 """Changes after which no forward of ours fits the model."""
 
 
 @pytest.mark.parametrize("change", [*CHANGES, *FOREIGN])
-def test_refresh_follows_a_change(change):
+def test_refresh_follows_a_change_and_a_new_wrapper_agrees(change):
     model = HFModel(tiny_model("llama"))
     before = scored(model)
     with torch.no_grad():
         (CHANGES | FOREIGN)[change](model.module)
     model.refresh()
     assert relative_error(scored(model), before) > 1e-4
-    assert agree(model)
-    assert (model.decoder is None) == (change in FOREIGN)
+    for each in (model, HFModel(model.module)):
+        assert agree(each)
+        assert (each.decoder is None, each.capability) == (change in FOREIGN, "tree")
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "mpt", "mamba", "lfm2"])
 def test_another_dtype_is_taken_over(family):
     model = HFModel(tiny_model(family))
     kind = model.capability
-    model.module.to(torch.float64)
-    model.refresh()
-    assert agree(model, 1e-6)
-    assert (model.dtype, model.capability) == (torch.float64, kind)
-    model.module.to(torch.bfloat16)
-    model.refresh()
-    assert agree(model, 0.1)
-    assert (model.dtype, model.capability) == (torch.bfloat16, kind)
+    for dtype, limit in ((torch.float64, 1e-6), (torch.bfloat16, 0.1)):
+        model.module.to(dtype)
+        model.refresh()
+        assert agree(model, limit)
+        assert (model.dtype, model.capability) == (dtype, kind)
 
 
 def test_a_pair_that_is_refreshed_decodes_with_what_its_models_are_now():
@@ -174,33 +180,6 @@ def test_large_sums_of_sound_weights_are_no_fault():
         module.model.layers[0].mlp.up_proj.weight.fill_(100.0)
     assert torch.isinf(module.model.layers[0].mlp.up_proj.weight.sum())
     HFModel(module)
-
-
-class Adapted(torch.nn.Module):
-    """A large and a small matrix in a hand-written layer without a `weight`."""
-
-    def __init__(self, linear):
-        super().__init__()
-        self.linear, self.down = linear, torch.nn.Linear(linear.in_features, 2, bias=False)
-        self.up = torch.nn.Linear(2, linear.out_features, bias=False)
-
-    def forward(self, x):
-        return self.linear(x) + self.up(self.down(x))
-
-
-def adapted(module):
-    for layer in module.model.layers:
-        layer.self_attn.q_proj = Adapted(layer.self_attn.q_proj)
-
-
-def test_layers_without_a_weight_run_on_the_models_own_forward():
-    later, module = HFModel(tiny_model("llama")), tiny_model("llama")
-    adapted(module)
-    adapted(later.module)
-    later.refresh()
-    for model in (HFModel(module), later):
-        assert agree(model)
-        assert (model.decoder, model.capability) == (None, "tree")
 
 
 def test_a_head_that_scores_other_tokens_now_is_named():
