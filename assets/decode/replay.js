@@ -3,7 +3,7 @@
 import { copyLink, copyText, offer, onFields, writeAddress } from "../page/setup.js";
 import * as store from "../shared/store.js";
 import { checkSize, parse, toRun } from "../shared/trace.js";
-import { onFrame, reducedMotion, setMessage, setText } from "../shared/view.js";
+import { onFrame, reducedMotion, setMessage, setText, setTextFor } from "../shared/view.js";
 import { frameCode } from "./embed.js";
 import { adopt, changedWords, readopt } from "./fields.js";
 import { keptRun, lostRun, mountKept } from "./kept.js";
@@ -189,8 +189,7 @@ class Replay {
   async copied(button, copy) {
     button.dataset.label ??= button.textContent; // not what a press before this one wrote
     if (!(await copy())) return;
-    setText(button, "copied");
-    setTimeout(() => setText(button, button.dataset.label), 1500);
+    setTextFor(button, "copied", 1500, button.dataset.label);
   }
 
   async save(format) {

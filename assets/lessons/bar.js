@@ -3,7 +3,7 @@
 import { copyText, lend, show } from "../page/setup.js";
 import { toAddress } from "../page/setup_fields.js";
 import { isActive } from "../shared/store.js";
-import { make, makeButton, setText, zoomOf } from "../shared/view.js";
+import { make, makeButton, setText, setTextFor, zoomOf } from "../shared/view.js";
 import { follow } from "./notes.js";
 import { answer, answerOf, forget } from "./progress.js";
 import { answerWords, ask, feedback, isRight, textOf } from "./question.js";
@@ -329,8 +329,7 @@ export class Bar {
   async share() {
     const url = new URL("?", location.href);
     url.searchParams.set("lesson", this.lesson.id);
-    const isCopied = await copyText(url.href);
-    setText(this.find(".share"), isCopied ? "Copied" : "See the address");
-    setTimeout(() => setText(this.find(".share"), "Copy link"), 1500);
+    const text = (await copyText(url.href)) ? "Copied" : "See the address";
+    setTextFor(this.find(".share"), text, 1500, "Copy link");
   }
 }

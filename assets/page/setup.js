@@ -2,7 +2,7 @@
 
 import { INVARIANT, METHODS } from "../shared/catalogue.js";
 import { observable } from "../shared/observable.js";
-import { make, makeButton, setText } from "../shared/view.js";
+import { make, makeButton, setTextFor } from "../shared/view.js";
 import { mountFields, valuesOf } from "./fields.js";
 import { differing, misfit, readAll, unknown, written } from "./setup_fields.js";
 import { goToTab } from "./tabs.js";
@@ -239,8 +239,7 @@ function otherText() {
 async function copy(status) {
   const { text, left } = link();
   const note = left.length > 0 ? ` The link does not contain ${left.join(", ")}, because it would be too long.` : "";
-  setText(status, ((await copyText(text)) ? "Copied." : "") + note + otherText());
-  setTimeout(() => setText(status, ""), 4000);
+  setTextFor(status, ((await copyText(text)) ? "Copied." : "") + note + otherText(), 4000);
 }
 
 export function mountSetup(element, props) {

@@ -64,6 +64,18 @@ export function setText(element, text) {
   else element.textContent = text;
 }
 
+const passing = new WeakMap();
+
+// Shows a text for some milliseconds, and then the text `after`. A later call for the element replaces an earlier one.
+export function setTextFor(element, text, milliseconds, after = "") {
+  setText(element, text);
+  clearTimeout(passing.get(element));
+  passing.set(
+    element,
+    setTimeout(() => setText(element, after), milliseconds),
+  );
+}
+
 // Shows a message in its element, which is hidden while there is none.
 /** @param {string | null} [message] */
 export function setMessage(element, message = "") {
