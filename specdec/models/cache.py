@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import signature
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,6 +23,9 @@ from torch.nn.functional import pad
 from transformers.cache_utils import Cache, DynamicLayer
 
 from specdec.devices import upload
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 CHUNK = 256
 """A buffer that grows gets room for this many tokens more than it needs, so that it is copied rarely."""
@@ -37,9 +40,12 @@ def _moves(prefix: int, nodes: Sequence[int]) -> tuple[int, list[int]]:
     return prefix + in_place, [prefix + node for node in nodes[in_place:]]
 
 
-def cache_argument(module: torch.nn.Module) -> str:
-    """The name of the argument of a model's `forward` that takes its cache: transformers 5.24 renamed it."""
-    return "cache" if "cache" in signature(module.forward).parameters else "past_key_values"
+def cache_argument(module: PreTrainedModel) -> str:
+    """The name of the argument of a model's `forward` that takes its cache: transformers 5.24 renamed it.
+
+    The argument is looked up in the base model, because `forward` of the whole model may only pass it on.
+    """
+    return "cache" if "cache" in signature(module.base_model.forward).parameters else "past_key_values"
 
 
 class StackedCache:

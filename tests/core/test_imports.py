@@ -17,10 +17,10 @@ LAYERS = {
         chat commands notebook
         probs race topology
         methods optimal smollm2
-        simple theory trace verify
+        theory trace verify
         figures stats
         channel context models
-        drafters pair
+        drafters pair simple
         settings
         decoding loading
         ecosystem exactness learn

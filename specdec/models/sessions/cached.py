@@ -113,8 +113,11 @@ class TreeSession:
         self._ancestors_only = ancestors_only
         self._switch = switch
         self._cache: TreeCache | StackedCache = self._new_cache()
-        self._cache_argument = cache_argument(model.module)
         self._parents: tuple[int, ...] = ()
+
+    @cached_property
+    def _cache_argument(self) -> str:
+        return cache_argument(self.model.module)
 
     def _new_cache(self) -> TreeCache | StackedCache:
         return TreeCache(self._layout.windows)
