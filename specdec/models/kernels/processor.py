@@ -24,7 +24,11 @@ def multiplies_and_adds() -> bool:
 
 
 def dots_signed_bytes() -> bool:
-    """Whether the processor has ARM's `sdot`. LLVM often names no features of these processors."""
+    """Whether the processor has ARM's `sdot`, which adds products of four pairs of int8.
+
+    LLVM does not list this feature of the machine that it runs on, but knows that processors with these names
+    have it.
+    """
     return has("dotprod") or _name().startswith(("apple-m", "neoverse-"))
 
 
