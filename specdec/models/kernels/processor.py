@@ -29,7 +29,7 @@ def dots_signed_bytes() -> bool:
     LLVM does not list this feature of the machine that it runs on, but knows that processors with these names
     have it.
     """
-    return has("dotprod") or _name().startswith(("apple-m", "neoverse-"))
+    return has("dotprod") or _name().startswith(("apple-m", "neoverse-", "cortex-a76"))
 
 
 def description() -> str:
