@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         lines.append([way, *("" if row[name] is None else f"{row[name]:.2f}" for name in lines[0][1:])])
     print(columns(lines))
     if options.json:
-        results = json.loads(options.json.read_text(encoding="utf-8")) if options.json.exists() else {}
+        results = json.loads(options.json.read_bytes()) if options.json.exists() else {}
         names = [Path(model.name).name for model in (pair.target, pair.drafting)]
         key = (
             f"{' with '.join(names)}, {options.method}, {options.prompt_file.stem}, "

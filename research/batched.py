@@ -150,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{comparison.different_tokens} differ from those of the same runs alone"
     )
     if options.json:
-        results = json.loads(options.json.read_text(encoding="utf-8")) if options.json.exists() else {}
+        results = json.loads(options.json.read_bytes()) if options.json.exists() else {}
         results[pair.arithmetic] = {"settings": settings, **comparison._asdict()}
         write_json(options.json, results)
 

@@ -27,7 +27,7 @@ _SHOWN = 12
 @cache
 def recorded() -> dict[str, Any]:
     """The recorded sentences."""
-    return json.loads(RECORDED.read_text(encoding="utf-8"))
+    return json.loads(RECORDED.read_bytes())
 
 
 class Sentence(Question):

@@ -57,7 +57,7 @@ def panel(pair: Pair) -> frame.Part:
     @answers
     def recorded(_: Any) -> Answer:
         """The comparison that `record_columns` recorded."""
-        return json.loads(RECORDED[chats].read_text(encoding="utf-8"))
+        return json.loads(RECORDED[chats].read_bytes())
 
     drafts = Drafts(pair)
 

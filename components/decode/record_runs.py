@@ -256,10 +256,10 @@ def again(pair: Any, recording: Recording) -> tuple[Moment, list[Generation]] | 
     None if the entry has no recorded runs, or if they no longer show its subject.
     """
     path = traces.FOLDER / f"{recording.names()[0]}.json"
-    if (
-        not path.exists()
-        or (old := Generation.from_json(path.read_text(encoding="utf-8"))).chat != recording.chat
-    ):
+    if not path.exists():
+        return None
+    old = Generation.from_json(path.read_text(encoding="utf-8"))
+    if old.chat != recording.chat:
         return None
     seed = old.seed if recording.seed is None else recording.seed
     (runs,) = candidates(pair, replace(recording, prompt=recording.prompt or old.prompt, seed=seed), 1)

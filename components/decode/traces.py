@@ -41,11 +41,11 @@ def entries(chats: bool = True) -> list[dict[str, Any]]:
 
     Each entry has a name, a title, what to look at (`look`), the moment (round and step count from 0), and
     `twin`: the name of the same run by the other method, or null."""
-    index = json.loads(INDEX.read_text(encoding="utf-8")) if INDEX.exists() else []
+    index = json.loads(INDEX.read_bytes()) if INDEX.exists() else []
     return sorted(index, key=lambda entry: entry["name"] != OPENINGS[chats])
 
 
 def opening(chats: bool) -> dict[str, Any]:
     """The run that the page opens with. Its prompt, seed, temperature and k are the form's first values."""
-    run: dict[str, Any] = json.loads((FOLDER / f"{OPENINGS[chats]}.json").read_text(encoding="utf-8"))
+    run: dict[str, Any] = json.loads((FOLDER / f"{OPENINGS[chats]}.json").read_bytes())
     return run

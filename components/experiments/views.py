@@ -56,18 +56,15 @@ def shipped(_: Any) -> Answer:
     """
     if _own is not None:
         return _own
-    views = view(json.loads(SHIPPED.read_text(encoding="utf-8")))
-    further = [
-        make(json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")))
-        for name, make in STORED.items()
-    ]
+    views = view(json.loads(SHIPPED.read_bytes()))
+    further = [make(json.loads((RESULTS / f"{name}.json").read_bytes())) for name, make in STORED.items()]
     return views | {"figures": [*views["figures"], *further]}
 
 
 def _summary(path: Path) -> dict[str, Any]:
     """The summary in a file. ValueError if there is none."""
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = json.loads(path.read_bytes())
     except OSError as error:
         raise ValueError(f"the file can't be read: {error.strerror}") from None
     except ValueError:

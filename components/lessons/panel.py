@@ -33,8 +33,7 @@ def panel() -> frame.Part:
 def lessons() -> list[dict[str, Any]]:
     """All lessons with their numbers in place, as `assets/lessons/panel.js` shows them."""
     return [
-        _lesson(lesson, lesson_facts.LESSONS[lesson["id"]]())
-        for lesson in json.loads(TEXTS.read_text(encoding="utf-8"))
+        _lesson(lesson, lesson_facts.LESSONS[lesson["id"]]()) for lesson in json.loads(TEXTS.read_bytes())
     ]
 
 

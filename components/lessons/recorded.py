@@ -95,7 +95,7 @@ def yourself() -> Facts:
 
 
 def _results(name: str) -> dict[str, Any]:
-    return json.loads((ASSETS / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    return json.loads((ASSETS / "results" / f"{name}.json").read_bytes())
 
 
 def rejection() -> Facts:

@@ -29,14 +29,12 @@ from specdec.figures.topologies import FIXED
 PART = "lossless"
 """The name of the form in the page's address."""
 _SIBLINGS = " This mistake needs siblings, so on a sequence nothing changes."
-_SHOWN: dict[str, int] = json.loads(SHOWN.read_text(encoding="utf-8"))
+_SHOWN: dict[str, int] = json.loads(SHOWN.read_bytes())
 _SHOWS = "With the default settings, half of all checks find this mistake within {:,} decodes."
 _NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no verifier to break."
 _BREAK = "This adds a mistake to the verifier, which the check may find."
 
-FAULTS_IN_WORDS: dict[str, dict[str, str]] = json.loads(
-    Path(__file__).with_name("faults.json").read_text(encoding="utf-8")
-)
+FAULTS_IN_WORDS: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("faults.json").read_bytes())
 """For each fault of `specdec.exactness.faults`: its title, and a text about what is wrong."""
 _BOARD = ("audit", "repeats")
 _MARKS = {"no difference found": "✓", "wrong": "✗", "in doubt": "?"}
@@ -64,9 +62,7 @@ def panel(below: str = "") -> frame.Part:
         settings = CheckSettings(method, draft, topology, k, tokens, decodes, seed, broken, fault)
         yield from lossless_run.updates(settings, address=addresses.of(request))
 
-    audits, repeats = (
-        json.loads((ASSETS / "results" / f"{name}.json").read_text(encoding="utf-8")) for name in _BOARD
-    )
+    audits, repeats = (json.loads((ASSETS / "results" / f"{name}.json").read_bytes()) for name in _BOARD)
     template = frame.template(
         "losslessness/panel",
         alarm=ALARM,
@@ -110,7 +106,7 @@ def _choices() -> dict[str, Any]:
         "drafts": {name: label for name, (label, _) in models.DRAFTS.items()},
         "faults": {name: _texts_of(name) for name in FAULTS_IN_WORDS},
         "words": {"breaks": _BREAK, "nothing": _NOTHING_TO_BREAK},
-        "recorded": json.loads(RECORDED.read_text(encoding="utf-8")),
+        "recorded": json.loads(RECORDED.read_bytes()),
     }
 
 

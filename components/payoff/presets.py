@@ -46,7 +46,7 @@ class Preset:
 def presets() -> dict[str, Preset]:
     """The set-ups that need no measurement on this server, by id."""
     smollm2 = _smollm2()
-    acceptance: dict[str, Any] = json.loads(EXPERIMENTS.read_text(encoding="utf-8"))["acceptance"]
+    acceptance: dict[str, Any] = json.loads(EXPERIMENTS.read_bytes())["acceptance"]
     # ERSD's acceptance by index in this project's repetition of the paper's experiments
     replicated = np.array(acceptance["ersd"]["by_index"][:_INDICES])
     further = (_paper(replicated), _laptop(smollm2.setup), _gpu(replicated))
@@ -54,7 +54,7 @@ def presets() -> dict[str, Preset]:
 
 
 def _smollm2() -> Preset:
-    results = json.loads(MEASURED.read_text(encoding="utf-8"))
+    results = json.loads(MEASURED.read_bytes())
     case = {"pair": "smollm2", "method": "ersd", "texts": 1, "temperature": 1.0}
     row = next(row for row in results["check"] if case.items() <= row.items())
     machine = results["machine"]

@@ -107,9 +107,7 @@ def is_embedded(pair: ModelPair) -> bool:
 
 @cache
 def _shipped_acceptance() -> dict[str, list[float]]:
-    return json.loads((specdec.loading.EMBEDDED / "measurements.json").read_text(encoding="utf-8"))[
-        "acceptance"
-    ]["by_index"]
+    return json.loads((specdec.loading.EMBEDDED / "measurements.json").read_bytes())["acceptance"]["by_index"]
 
 
 def neighbour(sampling: Sampling) -> Sampling:

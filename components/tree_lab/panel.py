@@ -58,7 +58,7 @@ def presets() -> dict[str, Preset]:
 
 def _measured() -> list[Preset]:
     """Two examples: the embedded pair's acceptance by child index under ERSD and under GSD, as measured."""
-    acceptance = json.loads(_MEASURED.read_text(encoding="utf-8"))["acceptance"]
+    acceptance = json.loads(_MEASURED.read_bytes())["acceptance"]
     vectors = {method: acceptance["by_index"][method][:INDICES] for method in ("ersd", "gsd")}
     positions = acceptance["by_index_positions"]
     note = (

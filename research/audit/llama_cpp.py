@@ -96,7 +96,7 @@ def version(kind: str) -> dict[str, str]:
     except ModuleNotFoundError:
         return {kind: "not installed"}
     if kind == "node":
-        return {"node-llama-cpp": json.loads((path / "package.json").read_text(encoding="utf-8"))["version"]}
+        return {"node-llama-cpp": json.loads((path / "package.json").read_bytes())["version"]}
     process = subprocess.run([path, "--version"], capture_output=True, text=True)
     return {"llama.cpp": (process.stdout + process.stderr).partition("version: ")[2].partition("\n")[0]}
 

@@ -66,7 +66,7 @@ def _converted(model: Any, folder: Path, tokenizer: Any) -> tuple[Path, Any]:
     process = subprocess.run(command, capture_output=True, text=True)
     if process.returncode:
         raise RuntimeError(f"onnxruntime-genai's builder failed: {process.stderr[-400:]}")
-    return folder, json.loads((folder / "genai_config.json").read_text(encoding="utf-8"))
+    return folder, json.loads((folder / "genai_config.json").read_bytes())
 
 
 ENGINES = {

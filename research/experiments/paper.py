@@ -176,7 +176,7 @@ class Paper(Experiment):
     def report(self, results: Path, path: Path | None) -> None:
         """Print a summary file, or a results file's summary, which is then written beside it."""
         if results.suffix == ".json":
-            summary = json.loads(results.read_text(encoding="utf-8"))
+            summary = json.loads(results.read_bytes())
             if "findings" not in summary:
                 raise ValueError(f"{results} is not a summary of an experiment")
             print(self.as_text(summary))

@@ -254,11 +254,8 @@ def _prompts(options: argparse.Namespace, pair: ModelPair, count: int) -> list[l
 def prompts_of(path: Path) -> list[str]:
     """The prompts in a file, one per line, with `\\n` for a line break. ValueError if it can't be read."""
     try:
-        return [
-            line.replace("\\n", "\n")
-            for line in path.read_text(encoding="utf-8").splitlines()
-            if line.strip()
-        ]
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [line.replace("\\n", "\n") for line in lines if line.strip()]
     except OSError as error:
         raise ValueError(f"prompt-file = {str(path)!r} can't be read: {error}") from error
 

@@ -102,9 +102,8 @@ def _peak(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     if _STATUS.exists():
-        line = next(
-            line for line in _STATUS.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM")
-        )
+        lines = _STATUS.read_text(encoding="utf-8").splitlines()
+        line = next(line for line in lines if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
     now = psutil.Process().memory_info()
     return getattr(now, "peak_wset", now.rss)  # systems other than Linux and Windows report no peak

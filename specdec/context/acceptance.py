@@ -94,7 +94,7 @@ class ContextAcceptance:
     def load(cls, path: Path) -> ContextAcceptance:
         """Reads a file that `save` wrote; ValueError for any other file."""
         try:
-            plain = json.loads(path.read_text(encoding="utf-8"))
+            plain = json.loads(path.read_bytes())
             stages = {name: _hazards(stage) for name, stage in plain["stages"].items()}
             return cls(plain["method"], tuple(plain["average"]), stages)
         except (OSError, KeyError, TypeError, AttributeError) as error:

@@ -77,7 +77,7 @@ def made(folder: Path, write: Callable[[Path], None]) -> Path:
 def whole(folder: Path) -> bool:
     """Whether a folder exists and its files match its list, which was written when it was complete."""
     try:
-        return json.loads((folder / LIST).read_text(encoding="utf-8")) == _file_list(folder)
+        return json.loads((folder / LIST).read_bytes()) == _file_list(folder)
     except (OSError, ValueError):
         return False
 

@@ -47,10 +47,8 @@ def container_limit(root: Path = Path("/sys/fs/cgroup")) -> int:
         try:
             most = (root / folder / limit).read_text(encoding="utf-8").strip()
             used_bytes = int((root / folder / usage).read_text(encoding="utf-8"))
-            entries = dict(
-                line.split()
-                for line in (root / folder / "memory.stat").read_text(encoding="utf-8").splitlines()
-            )
+            lines = (root / folder / "memory.stat").read_text(encoding="utf-8").splitlines()
+            entries = dict(line.split() for line in lines)
         except OSError:
             continue
         if most != "max":

@@ -81,7 +81,7 @@ def load_partial(folder: Path, target: HFModel, device: str = "auto", dtype: str
     """
     name = "/".join(folder.parts[-2:])
     try:
-        config = transformers.LlamaConfig(**json.loads((folder / CONFIG).read_text(encoding="utf-8")))
+        config = transformers.LlamaConfig(**json.loads((folder / CONFIG).read_bytes()))
         weights = load_file(folder / WEIGHTS)
         embedding = target.embedding
         shape = config.vocab_size, weights[PROJECTION].shape[1]

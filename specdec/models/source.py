@@ -249,7 +249,7 @@ def _bar(show: Callable[[int, int], None]) -> type[tqdm]:
 
 def _read_config(folder: Path, name: str) -> PreTrainedConfig:
     try:
-        entries = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        entries = json.loads((folder / "config.json").read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(config_problem(name, folder, error)) from error
     check_entries(entries, name)

@@ -54,7 +54,7 @@ def named_files(folder: Path, name: str) -> list[str]:
 def indexed_files(index: Path, name: str) -> list[str]:
     """The file names in an index; ValueError if one is not a plain name of a safetensors file."""
     try:
-        entries = json.loads(index.read_text(encoding="utf-8"))
+        entries = json.loads(index.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{name!r} has a broken {INDEX}: {error}".replace(str(index), INDEX)) from error
     files = entries.get("weight_map") if isinstance(entries, dict) else None

@@ -47,7 +47,7 @@ def measure(out: Path, smoke: bool = False) -> None:
 def keep(out: Path, **figures: object) -> None:
     """Adds figures, by name, to the file measurements.json in `out`."""
     path = out / "measurements.json"
-    write_json(path, (json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}) | figures)
+    write_json(path, (json.loads(path.read_bytes()) if path.exists() else {}) | figures)
 
 
 @torch.inference_mode()

@@ -154,5 +154,5 @@ def training_record(work: Path, recipe: Recipe, samples: list[Path]) -> dict:
         "tokens": {name: len(row) for name, row in data["tokens"].items()},
         "characters": data["characters"],
         "sample_tokens": sum(record["ids"][:, 1:].numel() for record in map(load, samples)),
-        **{name: json.loads((work / f"{name}.json").read_text(encoding="utf-8")) for name in MODELS},
+        **{name: json.loads((work / f"{name}.json").read_bytes()) for name in MODELS},
     }

@@ -143,7 +143,7 @@ def saved(path: Path) -> dict[str, Any]:
             raise ValueError(f"{path}: there is no folder {path.parent}")
         return {}
     try:
-        report = json.loads(path.read_text(encoding="utf-8"))
+        report = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} can't be read as JSON: {error}") from None
     if not isinstance(report, dict):
